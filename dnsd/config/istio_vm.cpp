@@ -137,16 +137,9 @@ std::string json_text(std::string_view text) {
   return {buffer.GetString(), buffer.GetSize()};
 }
 
-// The place where a person finds a value.
-struct ValuePlace {
-  std::string path;
-  std::uint32_t line = 0;
-  std::string field;
-};
-
-Finding finding_at(Severity severity, ValuePlace place, std::string message) {
-  return {severity, std::move(place.path),  place.line,        {},
-          {},       std::move(place.field), std::move(message)};
+// The place where a person finds a value, as a finding without a message.
+Finding place_in(std::string path, std::uint32_t line = 0, std::string field = {}) {
+  return {Severity::Error, std::move(path), line, {}, {}, std::move(field), {}};
 }
 
 class IstioVmReader {
@@ -171,17 +164,18 @@ class IstioVmReader {
  private:
   std::string path_of(std::string_view file) const { return directory_ + "/" + std::string(file); }
 
-  void complain(ValuePlace place, std::string message) {
+  void complain(Finding place, std::string message) {
     is_refused_ = true;
-    findings_.push_back(finding_at(Severity::Error, std::move(place), std::move(message)));
+    place.message = std::move(message);
+    findings_.push_back(std::move(place));
   }
 
-  void put(std::string_view line, ValuePlace place = {}) {
+  void put(std::string_view line, Finding place = {}) {
     text_ += line;
     text_ += '\n';
     places_.push_back(std::move(place));
   }
-  void put(std::string_view key, std::string_view value, ValuePlace place) {
+  void put(std::string_view key, std::string_view value, Finding place) {
     put(json_text(key) + ": " + json_text(value) + ",", std::move(place));
   }
 
@@ -189,10 +183,10 @@ class IstioVmReader {
   std::string read_file(std::string_view name) {
     auto text = read_text_file(path_of(name));
     if (!text)
-      complain({path_of(name), 0, {}}, text.error().message.substr(path_of(name).size() + 2) +
-                                           std::string(kConfigureAgain));
+      complain(place_in(path_of(name)), text.error().message.substr(path_of(name).size() + 2) +
+                                            std::string(kConfigureAgain));
     else if (text->find_first_not_of(" \t\r\n") == std::string::npos)
-      complain({path_of(name), 0, {}}, "is empty" + std::string(kConfigureAgain));
+      complain(place_in(path_of(name)), "is empty" + std::string(kConfigureAgain));
     else
       return *std::move(text);
     return {};
@@ -203,7 +197,7 @@ class IstioVmReader {
     if (values)
       environment_ = *std::move(values);
     else
-      complain({path_of("cluster.env"), values.error().line, {}}, values.error().message);
+      complain(place_in(path_of("cluster.env"), values.error().line), values.error().message);
   }
 
   // A variable that is set to something.
@@ -212,8 +206,8 @@ class IstioVmReader {
     return found == environment_.end() || found->second.text.empty() ? nullptr : &found->second;
   }
 
-  ValuePlace place_of(std::string_view variable, std::uint32_t line = 0) const {
-    return {path_of("cluster.env"), line, std::string(variable)};
+  Finding place_of(std::string_view variable, std::uint32_t line = 0) const {
+    return place_in(path_of("cluster.env"), line, std::string(variable));
   }
 
   bool put_variable(std::string_view key, std::string_view name) {
@@ -225,7 +219,7 @@ class IstioVmReader {
   // The place of istiod: the name in mesh.yaml with the address in hosts.
   void put_address() {
     std::string discovery(kDefaultDiscovery);
-    ValuePlace place{path_of("mesh.yaml"), 0, "defaultConfig.discoveryAddress"};
+    Finding place = place_in(path_of("mesh.yaml"), 0, "defaultConfig.discoveryAddress");
     if (!read_discovery_address(discovery, place)) return;
     const std::size_t colon = discovery.rfind(':');
     const std::string host = canonical_host(discovery.substr(0, colon));
@@ -241,7 +235,7 @@ class IstioVmReader {
   }
 
   // False after a complaint.
-  bool read_discovery_address(std::string& address, ValuePlace& place) {
+  bool read_discovery_address(std::string& address, Finding& place) {
     const auto look = [&](const registry::Document& document) {
       const registry::Node* const config = document.root.find("defaultConfig");
       const registry::Node* const found =
@@ -252,7 +246,7 @@ class IstioVmReader {
     };
     const std::string text = read_file("mesh.yaml");
     const auto read = registry::read_handwritten_documents(text, kVmLimits, look);
-    if (!read) complain({path_of("mesh.yaml"), read.error().line, {}}, read.error().message);
+    if (!read) complain(place_in(path_of("mesh.yaml"), read.error().line), read.error().message);
     return read && !text.empty();
   }
 
@@ -260,19 +254,20 @@ class IstioVmReader {
     if (const auto hosts = read_hosts_file(path_of("hosts")))
       for (const HostsFile::Entry& entry : hosts->entries)
         if (std::ranges::find(entry.names, host) != entry.names.end()) return entry.address;
-    findings_.push_back(finding_at(Severity::Warning, {path_of("hosts"), 0, {}},
-                                   "has no address of " + host +
-                                       "; the name must be in /etc/hosts then, or known to the "
-                                       "resolver of this machine; write "
-                                       "\"ADDRESS " +
-                                       host +
-                                       "\" into the file, or run istioctl with --ingressIP"));
+    Finding warning = place_in(path_of("hosts"));
+    warning.severity = Severity::Warning;
+    warning.message =
+        "has no address of " + host +
+        "; the name must be in /etc/hosts then, or known to the resolver of this machine; write "
+        "\"ADDRESS " +
+        host + "\" into the file, or run istioctl with --ingressIP";
+    findings_.push_back(std::move(warning));
     return std::nullopt;
   }
 
   void put_file(std::string_view key, std::string_view name) {
     read_file(name);
-    put(key, path_of(name), {path_of(name), 0, {}});
+    put(key, path_of(name), place_in(path_of(name)));
   }
 
   void put_node() {
@@ -311,7 +306,7 @@ class IstioVmReader {
   void put_labels() {
     const EnvValue* const value = variable("ISTIO_METAJSON_LABELS");
     if (value == nullptr) return;
-    const ValuePlace place = place_of("ISTIO_METAJSON_LABELS", value->line);
+    const Finding place = place_of("ISTIO_METAJSON_LABELS", value->line);
     registry::JsonParser parser(kVmLimits);
     const auto root = parser.parse(value->text);
     if (!root || !(*root)->is_mapping() || !parser.problems().empty())
@@ -328,9 +323,9 @@ class IstioVmReader {
   std::optional<IstiodSource> check() {
     auto loaded = parse_config(text_, directory_);
     for (Finding& finding : loaded.findings) {
-      const ValuePlace& place = places_.at(finding.line - 1);
-      complain({place.path.empty() ? directory_ : place.path, place.line, place.field},
-               std::move(finding.message));
+      Finding place = places_.at(finding.line - 1);
+      if (place.path.empty()) place.path = directory_;
+      complain(std::move(place), std::move(finding.message));
     }
     if (is_refused_) return std::nullopt;
     return std::get<IstiodSource>(loaded.config.sources.at(0));
@@ -339,8 +334,8 @@ class IstioVmReader {
   const std::string directory_;
   const Machine& machine_;
   EnvFile environment_;
-  std::string text_;                // of a configuration
-  std::vector<ValuePlace> places_;  // by line of the text
+  std::string text_;             // of a configuration
+  std::vector<Finding> places_;  // by line of the text
   std::vector<Finding> findings_;
   bool is_refused_ = false;
 };
@@ -374,11 +369,12 @@ std::vector<Finding> add_istio_vm(const std::string& directory, const Machine& m
   const auto is_istiod = [](const SourceConfig& configured) {
     return std::holds_alternative<IstiodSource>(configured);
   };
-  if (std::ranges::any_of(config.sources, is_istiod))
-    findings.push_back(
-        finding_at(Severity::Error, {directory, 0, {}},
-                   "describes an istiod source, and the configuration file has one, too; remove it "
-                   "from the file, or start without --istio-vm"));
+  if (std::ranges::any_of(config.sources, is_istiod)) {
+    findings.push_back(place_in(directory));
+    findings.back().message =
+        "describes an istiod source, and the configuration file has one, too; remove it from the "
+        "file, or start without --istio-vm";
+  }
   if (!source) return findings;
   if (config.client.default_identity == ClientIdentityConfig())
     config.client.default_identity.ns = source->node.ns;
