@@ -87,6 +87,11 @@ std::optional<std::size_t> read_choice(const Node& node, const Place& place,
   return std::nullopt;
 }
 
+AnyField make_field(std::string_view key, const Access* access,
+                    const std::vector<std::string>& keys_below) {
+  return {key, std::shared_ptr<const Access>(access), keys_below};
+}
+
 Codec<std::string> text(std::size_t max_length) {
   const auto parse = [=](std::string_view value) -> Result<std::string> {
     if (value.size() > max_length)

@@ -90,6 +90,9 @@ struct AnyField {
   std::vector<std::string> keys_below;
 };
 using Fields = std::vector<AnyField>;
+// Owns `access`.
+AnyField make_field(std::string_view key, const Access* access,
+                    const std::vector<std::string>& keys_below);
 
 // A key of a section of the type S.
 template <typename S>
@@ -99,7 +102,7 @@ struct Field {
 
 // `read`: (const Node&, const Place&, S&); `print`: (Json&, const S&).
 template <typename S, typename Read, typename Print>
-Field<S> field_of(std::string_view key, Read read, Print print,
+Field<S> field_of(std::string_view key, const Read& read, const Print& print,
                   const std::vector<std::string>& keys_below = {}) {
   class AccessTo final : public Access {
    public:
@@ -112,11 +115,10 @@ Field<S> field_of(std::string_view key, Read read, Print print,
     }
 
    private:
-    Read read_;
-    Print print_;
+    std::decay_t<Read> read_;  // functions, too
+    std::decay_t<Print> print_;
   };
-  const Access* const access = new AccessTo(read, print);
-  return {{key, std::shared_ptr<const Access>(access), keys_below}};
+  return {make_field(key, new AccessTo(read, print), keys_below)};
 }
 
 template <typename S, typename V>
@@ -255,7 +257,7 @@ Codec<std::optional<V>> optional(const Codec<V>& codec) {
 // A mapping whose keys have no names of ours; a null is the empty one.  `read_entry` puts one entry
 // into the mapping; `print_value` prints one value.
 template <typename M, typename ReadEntry, typename PrintValue>
-Codec<M> mapping(ReadEntry read_entry, PrintValue print_value) {
+Codec<M> mapping(const ReadEntry& read_entry, const PrintValue& print_value) {
   return {[=](const Node& node, const Place& place) -> std::optional<M> {
             M entries;
             if (node.is_null()) return entries;
