@@ -83,15 +83,13 @@ class EnvReader {
       const char c = take();
       if (quote != '\0' && c == quote) {
         quote = '\0';
-      } else if (quote == '\'') {
-        word += c;
       } else if (quote == '\0' && (c == '\'' || c == '"')) {
         quote = c;
-      } else if (c == '\\' && (quote == '\0' || is_escape_in_quotes())) {
+      } else if (c == '\\' && (quote == '\0' || (quote == '"' && is_escape_in_quotes()))) {
         if (rest_.empty()) return fail("ends with a backslash; remove it");
         // A backslash before the end of a line joins two lines.
         if (const char next = take(); next != '\n') word += next;
-      } else if (std::string_view(quote == '\0' ? "$`&|<>()" : "$`").contains(c)) {
+      } else if (quote != '\'' && std::string_view(quote == '\0' ? "$`&|<>()" : "$`").contains(c)) {
         return fail("has an unquoted " + in_quotes(std::string_view(&c, 1)) +
                     ", which needs a shell; write the value itself, in single quotes");
       } else {
