@@ -1,61 +1,71 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`meshdnsd check` over a folder of broken resources: each fault is named with its file, line, object and field, nothing
-else is, and what is good stays good.  The faults are tests/e2e/broken_resources.yaml."""
+"""`meshdnsd check` over a folder of broken resources: each fault is named with its file, line, object and field, no other
+error is, and what is good stays good.  The resources are the rows of tests/registry/manifest/findings.txt."""
 
-import copy
 import pathlib
 import re
 import subprocess
+from dataclasses import dataclass
 
 import pytest
-import yaml
 
 from harness.daemon import binary
 from harness.preset import ONE_THREAD
 
 pytestmark = ONE_THREAD
 
-TABLE = yaml.safe_load((pathlib.Path(__file__).parent / "broken_resources.yaml").read_text())
-TAKEN_AWAY = "-"
+TABLE = pathlib.Path(__file__).parents[1] / "registry" / "manifest" / "findings.txt"
 
 
-def changed(good, changes):
-    """`good` with each "a.b.c" of `changes` set, or taken away."""
-    resource = copy.deepcopy(good)
-    for path, value in changes.items():
-        *parents, key = path.split(".")
-        place = resource
-        for parent in parents:
-            place = place.setdefault(parent, {})
-        if value == TAKEN_AWAY:
-            place.pop(key, None)
-        else:
-            place[key] = value
-    return resource
+@dataclass
+class Row:
+    name: str
+    resource: str
+    errors: list  # (line, field)
+    says: str  # in one finding
 
 
-def write_folder(folder):
-    """One file per fault, a comment of two lines before the resource; file name -> what must be said."""
-    expected = {}
-    for kind, table in TABLE.items():
-        for index, (changes, beginning) in enumerate(table["faults"]):
-            name = f"{kind.lower()}-{index:03d}"
-            good = copy.deepcopy(table["good"])
-            good["metadata"]["name"] = name
-            path = folder / f"{name}.yaml"
-            path.write_text("# a fault\n#\n" + yaml.safe_dump(changed(good, changes), allow_unicode=True))
-            expected[path.name] = (kind, beginning)
-        (folder / f"{kind.lower()}-good.yaml").write_text(
-            yaml.safe_dump(changed(table["good"], {"metadata.name": f"{kind.lower()}-good"})))
-    return expected
+def read_table():
+    shorthands, rows = {}, []
+    for line in TABLE.read_text().splitlines():
+        if line.startswith("<"):
+            name, _, text = line.partition(" = ")
+            shorthands[name] = text
+        elif line.startswith("["):
+            frame = []
+        elif line.startswith("  "):
+            frame.append(line[2:])
+        elif line and not line.startswith("#"):
+            name, text, places, says, *_ = [part.strip() for part in f"{line} | |".split(" |")]
+            for shorthand, stands_for in shorthands.items():
+                text = text.replace(shorthand, stands_for)
+            errors = [(int(number), field) for number, field in re.findall(r"(\d+) error ([^;]+)", places)]
+            rows.append(Row(name, framed(frame, text.replace("\\n", "\n")), errors, says))
+    return rows
+
+
+def framed(frame, text):
+    lines = []
+    for line in frame:
+        column = line.find("{text}")
+        lines += [line] if column < 0 else [" " * column + each for each in text.splitlines()]
+    return "\n".join(lines) + "\n"
+
+
+def check(folder, rows):
+    """File name -> row, and the result.  A file each, and in most a name of its own: no resource is there twice."""
+    files = {}
+    for index, row in enumerate(rows):
+        file = f"row-{index:03d}.yaml"
+        resource = re.sub(r"(metadata:(?: \{|\n  )name: )(?:api|api-1|vm|s)(?=[,}\n])", rf"\1row-{index:03d}", row.resource)
+        (folder / file).write_text(resource)
+        files[file] = row
+    return files, subprocess.run([binary(), "check", folder], capture_output=True, text=True, timeout=60, check=False)
 
 
 @pytest.fixture(name="checked", scope="module")
 def fixture_checked(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("broken")
-    expected = write_folder(folder)
-    done = subprocess.run([binary(), "check", folder], capture_output=True, text=True, timeout=60, check=False)
-    return expected, done
+    return check(tmp_path_factory.mktemp("broken"), read_table())
 
 
 def findings(done):
@@ -67,27 +77,32 @@ def findings(done):
     return found
 
 
-def test_each_fault_is_named_with_its_field(checked):
-    expected, done = checked
+def test_each_fault_is_named_with_its_line_and_field(checked):
+    """No other error is; warnings of several resources come together."""
+    files, done = checked
     found = findings(done)
     wrong = []
-    for file, (kind, beginning) in expected.items():
-        errors = [rest for line, severity, rest in found.get(file, []) if severity == "error" and line >= 3]
-        if not any(re.match(rf"{kind}(?: \S*)?: {re.escape(beginning)}", rest) for rest in errors):
-            wrong.append(f"{file}: expected {beginning!r}, found {found.get(file)}")
+    for file, row in files.items():
+        errors = [(line, rest) for line, severity, rest in found.get(file, []) if severity == "error"]
+        if len(errors) != len(row.errors) or not all(
+                any(line == number and f": {field}: " in rest for line, rest in errors) for number, field in row.errors):
+            wrong.append(f"{file}: {row.resource}: expected {row.errors}, found {errors}")
+        if errors and not any(row.says in rest for _, _, rest in found[file]):
+            wrong.append(f"{file}: {row.says!r} is not in {found[file]}")
     assert not wrong, "\n" + "\n".join(wrong)
 
 
-def test_valid_resources_have_no_findings(checked):
-    _, done = checked
-    assert not [file for file in findings(done) if file.endswith("-good.yaml")]
+def test_valid_resources_have_no_findings(tmp_path):
+    _, done = check(tmp_path, [row for row in read_table() if row.name == "good"])
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[-1].startswith("6 resources, 0 errors, 0 warnings"), done.stdout
 
 
 def test_the_summary_counts_and_the_exit_status_says_so(checked):
-    expected, done = checked
-    assert len(expected) >= 200
+    files, done = checked
+    assert len(files) >= 566
     assert done.returncode == 1
     summary = re.search(r"^(\d+) resources, (\d+) errors, \d+ warnings(?:, \d+ notes)?$", done.stdout, re.M)
     resources, errors = map(int, summary.groups())
-    assert resources == len(expected) + len(TABLE)
-    assert errors >= len(expected)
+    assert resources == len(files)
+    assert errors == sum(len(row.errors) for row in files.values())

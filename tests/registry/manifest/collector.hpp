@@ -5,11 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cctype>
-#include <ostream>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "registry/manifest/manifest.hpp"
@@ -73,59 +70,13 @@ T only(const Collected& collected) {
   return resource == nullptr ? T{} : *resource;
 }
 
-// One text of a kind's spec, and every finding it must give.
-struct SpecCase {
+// One text, and every finding it must give.
+struct FindingCase {
   std::string name;
   std::string text;
   std::vector<std::string> places;
   std::string says = {};  // a part of one message
 };
-
-// Texts that stand for longer ones in rows(): "<http>".
-using Shorthands = std::vector<std::pair<std::string, std::string>>;
-
-// The cases of a table: "name | text | places | says" in each row.  In the text, \n ends a line;
-// the places stand between semicolons.
-inline std::vector<SpecCase> rows(std::string_view table, const Shorthands& shorthands = {}) {
-  const auto replace = [](std::string& text, std::string_view from, std::string_view to) {
-    for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
-      text.replace(at, from.size(), to);
-  };
-  const auto take = [](std::string_view& rest, std::string_view separator) {
-    const std::size_t end = std::min(rest.find(separator), rest.size());
-    std::string_view part = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + separator.size(), rest.size()));
-    if (part.starts_with(' ')) part.remove_prefix(1);
-    return std::string(part);
-  };
-  std::vector<SpecCase> cases;
-  while (!table.empty()) {
-    const std::string line = take(table, "\n");
-    if (line.empty()) continue;
-    std::string_view rest = line;
-    SpecCase& row = cases.emplace_back();
-    row.name = take(rest, " |");
-    row.text = take(rest, " |");
-    replace(row.text, "\\n", "\n");
-    for (const auto& [name, text] : shorthands) replace(row.text, name, text);
-    const std::string places = take(rest, " |");
-    for (std::string_view left = places; !left.empty();) row.places.push_back(take(left, ";"));
-    row.says = take(rest, " |");
-  }
-  return cases;
-}
-
-// The expected `places` of valid input.
-inline std::vector<std::string> none() { return {}; }
-
-// A case's name as a test's: "no host" is no_host.
-inline std::string case_name(const testing::TestParamInfo<SpecCase>& info) {
-  std::string name = info.param.name;
-  for (char& c : name)
-    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
-  return name;
-}
-inline void PrintTo(const SpecCase& c, std::ostream* out) { *out << c.name; }
 
 // "a\nb" as two lines, each `columns` deeper.
 inline std::string indent(std::string_view text, std::size_t columns) {
@@ -139,7 +90,7 @@ inline std::string indent(std::string_view text, std::size_t columns) {
 }
 
 // Checks that `c.text` gives exactly `c.places`, and a resource if and only if none is an error.
-inline void expect_case(const SpecCase& c, const std::string& manifest) {
+inline void expect_findings(const FindingCase& c, const std::string& manifest) {
   SCOPED_TRACE(c.name + "\n" + manifest);
   const Collected collected = read(manifest);
   EXPECT_TRUE(collected.result);
