@@ -11,7 +11,6 @@ from harness.authority import Authority, name_with_nul
 from harness.kube_cluster import Cluster, sources
 from harness.ports import free_port
 from harness.preset import ONE_THREAD
-from harness.tls_upstream import TlsUpstream
 from harness.waiting import eventually
 
 pytestmark = [ONE_THREAD, pytest.mark.skipif(not shutil.which("openssl"), reason="needs openssl")]
@@ -30,12 +29,12 @@ def follow_api_server(workspace, authority):
 
 
 def ask_upstream(workspace, authority):
-    upstream = workspace.own(TlsUpstream(authority.issue("server", name_with_nul("dns.test"))))
+    upstream = workspace.upstream(["*. 300 A 192.0.2.1"], certificates=authority.issue("server", name_with_nul("dns.test")))
     daemon = workspace.daemon({"upstream": {"tls": {"ca_file": str(authority.certificate)}, "timeout": "1s"},
                                "admin": {"listen": f"127.0.0.1:{free_port()}"}},
                               upstreams=[upstream.server.replace("#127.0.0.1", "#dns.test")])
     assert daemon.ask("www.example.org.").rcode == "SERVFAIL"
-    assert upstream.received == 0
+    assert not upstream.received()
 
 
 @pytest.mark.parametrize("connect", [follow_api_server, ask_upstream])

@@ -13,7 +13,6 @@ from harness.kube_api import make_certificates
 from harness.ports import free_port
 from harness.preset import IS_RELEASE, ONE_THREAD, at_most, fewer
 from harness.seed import seed
-from harness.tls_upstream import TlsUpstream
 from harness.waiting import eventually
 
 pytestmark = ONE_THREAD
@@ -43,13 +42,15 @@ def resolver_page(daemon):
 
 def test_names_are_looked_up_over_tls_where_all_servers_use_it(workspace):
     certificates = make_certificates(workspace.path)
-    upstream = workspace.own(TlsUpstream(certificates))
+    upstream = workspace.upstream(
+        ["*. 300 A 192.0.2.1"], certificates=certificates,
+        rules=[{"match": "*.denied.test.", "rcode": "NXDOMAIN", "authority": ["denied.test. 30 SOA ns.test. root.test. 1 2 3 4 30"]}])
     workspace.write("resources.yaml", entry("default", "front.example.org", ["lb.example.net"]),
                     entry("default", "gone.example.org", ["gone.denied.test"]))
     daemon = workspace.daemon({"upstream": {"tls": {"ca_file": str(certificates[0])}}, "admin": admin()},
                               upstreams=[upstream.server])
     eventually(lambda: daemon.ask("front.example.org.", "A").addresses() == ["192.0.2.1"], 5)
-    assert upstream.received >= 1
+    assert upstream.received()
     assert resolver_page(daemon)["lb.example.net"]["state"] == "resolved"
     eventually(lambda: daemon.ask("gone.example.org.", "A").rcode == "NOERROR", 5)
     assert resolver_page(daemon)["gone.denied.test"]["lastError"] == "the name does not exist (NXDOMAIN)"

@@ -16,7 +16,6 @@ from harness.kube_api import make_certificates
 from harness.ports import free_port
 from harness.preset import IS_RELEASE, ONE_THREAD, TREE
 from harness.process import Process
-from harness.tls_upstream import TlsUpstream
 from harness.waiting import seconds
 
 pytestmark = ONE_THREAD
@@ -63,7 +62,7 @@ def test_the_build_context_has_no_build_of_the_host():
 def test_the_image_asks_upstream_servers_over_tls(workspace, image):
     """With the authorities at their place in the image, and a port below 1024."""
     certificate, key = make_certificates(workspace.path)
-    upstream = workspace.own(TlsUpstream((certificate, key)))
+    upstream = workspace.upstream(["*. 300 A 192.0.2.1"], certificates=(certificate, key))
     bundle = image / "etc/ssl/certs/ca-certificates.crt"
     assert b"BEGIN CERTIFICATE" in bundle.read_bytes()
     shutil.copyfile(certificate, bundle)

@@ -2,9 +2,6 @@
 """Upstream connections that accept, say nothing and end: the daemon outlives them, and each client has its answer."""
 
 import socket
-import ssl
-import threading
-import time
 
 import dns.message
 import pytest
@@ -12,66 +9,12 @@ import pytest
 from harness.kube_api import make_certificates
 from harness.ports import free_port
 from harness.preset import THREADS
-from harness.tls_upstream import TlsUpstream
 from harness.waiting import eventually
 
 pytestmark = THREADS
 
 ANY_NAME = ["*.example.test. 300 A 192.0.2.1"]
 ROUNDS = 4
-
-
-class SilentServer:
-    """Accepts TCP connections, completes the TLS handshake if told to, says nothing, and ends each connection
-    `lifetime` seconds after it was accepted: with FIN, or with RST where `reset` is set."""
-
-    def __init__(self, lifetime=1.5, certificates=None, reset=False):
-        self._lifetime = lifetime
-        self._reset = reset
-        self._context = None
-        if certificates:
-            self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            self._context.load_cert_chain(*certificates)
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
-        self.accepted = 0
-        self.ended = 0
-        self._closing = threading.Event()
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self):
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            self.accepted += 1
-            threading.Thread(target=self._hold, args=(connection,), daemon=True).start()
-
-    def _hold(self, connection):
-        end = time.monotonic() + self._lifetime
-        if self._context:
-            connection.settimeout(self._lifetime)
-            try:
-                connection = self._context.wrap_socket(connection, server_side=True)
-            except OSError:
-                pass
-        self._closing.wait(max(0.0, end - time.monotonic()))
-        if self._reset:
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-        else:
-            # Only FIN: with queries unread, close() alone would reset.
-            try:
-                socket.socket.shutdown(connection, socket.SHUT_WR)
-            except OSError:
-                pass
-        connection.close()
-        self.ended += 1
-
-    def close(self):
-        self._closing.set()
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
 
 
 def admin():
@@ -91,9 +34,10 @@ def fails_and_lives(daemon):
 @pytest.mark.parametrize("reset", [False, True], ids=["closes", "resets"])
 def test_a_silent_tls_upstream_that_ends_its_connections(workspace, handshake, reset):
     certificates = make_certificates(workspace.path)
-    server = workspace.own(SilentServer(certificates=certificates if handshake else None, reset=reset))
+    when = {} if handshake else {"on": "accept"}
+    server = workspace.upstream(certificates=certificates, rules=[{**when, "hang": 1.5, "reset": reset}])
     daemon = workspace.daemon({"upstream": {"tls": {"ca_file": str(certificates[0])}}, "admin": admin()},
-                              upstreams=[f"tls://127.0.0.1:{server.port}#127.0.0.1"])
+                              upstreams=[server])
     fails_and_lives(daemon)
     eventually(lambda: server.ended >= 1, 10)
     fails_and_lives(daemon)
@@ -112,14 +56,14 @@ def test_truncation_and_then_silence_over_tcp(workspace, hang, reset):
 def test_one_client_cannot_take_all_of_a_tls_upstream(workspace):
     """800 queries fit on the connections of a worker: fewer than one client may have waiting."""
     certificates = make_certificates(workspace.path)
-    upstream = workspace.own(TlsUpstream(certificates))
+    upstream = workspace.upstream(ANY_NAME, [{"match": "*.silent.test.", "silent": True}], certificates=certificates)
     daemon = workspace.daemon({"upstream": {"tls": {"ca_file": str(certificates[0])}, "timeout": "4s"},
                                "server": {"workers": 1}}, upstreams=[upstream.server])
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as greedy:
         greedy.bind(("127.0.0.9", 0))
         for i in range(1500):
             greedy.sendto(dns.message.make_query(f"n{i}.silent.test.", "A").to_wire(), daemon.server)
-        eventually(lambda: upstream.received >= 300, 5)
+        eventually(lambda: len(upstream.received()) >= 300, 5)
         for i in range(20):
             answer = daemon.ask(f"n{i}.example.test.", "A", timeout=3)
             assert answer.addresses() == ["192.0.2.1"], answer.rcode

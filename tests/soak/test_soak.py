@@ -12,16 +12,20 @@ import yaml
 from harness.daemon import merge
 from harness.load import Load
 from harness.memory import resident
+from harness.moody_upstreams import MoodyUpstreams
 from harness.ports import free_port
 from harness.scenario import write_atomically
 from harness.waiting import eventually, seconds
 
 import load
-from upstream import ANSWERS, SERVFAIL, SILENT, Upstream
 
 STABLE = 500
 CACHED = [f"cached-{i}.example.com." for i in range(500)]
 FORWARDED = [(f"f{i}.short.example.net.", "192.0.2.99") for i in range(50)]
+MISSING = "missing.example.net."
+RECORDS = ["*. 300 A 192.0.2.99", "*.short.example.net. 1 A 192.0.2.99", f"{MISSING} 30 SOA ns.{MISSING} host.{MISSING} 1 3600 600 86400 30"]
+_DENIES = {"match": f"*.{MISSING}", "rcode": "NXDOMAIN", "authority": RECORDS[-1:]}
+MOODS = {"well": [_DENIES], "silent": [{"silent": True}], "servfail": [{"rcode": "SERVFAIL"}]}
 CACHE = "512KiB"  # full when the daemon is warm: whatever grows after that is something else
 WARM = 0.3  # of the time
 # Memory that the daemon may use more at the end than when it was warm: allocators never give back all.
@@ -95,20 +99,20 @@ def mean(values):
 def flap(upstreams, second):
     """Of two upstreams at most one is unwell, each in turn."""
     phase = second // 5 % 6
-    upstreams[0].be({1: SILENT, 3: SERVFAIL}.get(phase, ANSWERS))
-    upstreams[1].be({2: SERVFAIL, 4: SILENT}.get(phase, ANSWERS))
+    upstreams.be(0, {1: "silent", 3: "servfail"}.get(phase, "well"))
+    upstreams.be(1, {2: "servfail", 4: "silent"}.get(phase, "well"))
 
 
 def test_everything_at_once(workspace, soak_seconds, tmp_path):
     workspace.write("stable.yaml", *[entry(f"stable-{i}", stable_name(i)[0][:-1], stable_name(i)[1])
                                      for i in range(STABLE)])
     workspace.write("moving.yaml", *moving(0))
-    upstreams = [workspace.own(Upstream()) for _ in range(2)]
+    upstreams = workspace.own(MoodyUpstreams(2, MOODS, RECORDS))
     (tmp_path / "state").mkdir()
     daemon = workspace.daemon({"log": {"level": "warn"}, "admin": {"listen": f"127.0.0.1:{free_port()}"},
                                "cache": {"size": CACHE}, "mesh": {"authoritative": True},
                                "server": {"tcp": {"idle_timeout": f"{load.IDLE_TIMEOUT}s"}}, "state_dir": str(tmp_path / "state")},
-                              upstreams=[u.server for u in upstreams])
+                              upstreams=[upstreams.plain(i) for i in range(2)])
     gauges = Gauges(daemon.pid)
     files_at_rest = gauges.files()
     local = [stable_name(i) for i in range(STABLE)]
@@ -117,7 +121,7 @@ def test_everything_at_once(workspace, soak_seconds, tmp_path):
     loads = [Load(load.right_answers, 200, daemon.server, local),
              Load(load.right_answers, 100, daemon.server, FORWARDED),
              Load(load.never_older, 100, daemon.server),
-             Load(load.unknown_names, 20, daemon.server, "missing.example.net."),
+             Load(load.unknown_names, 20, daemon.server, MISSING),
              Load(load.unknown_names, 20, daemon.server, "shop.svc.cluster.local."),
              Load(load.garbage, 200, daemon.server),
              Load(load.tcp_churn, 30, daemon.server, *local[7])]
