@@ -16,7 +16,7 @@
 #include "resolver/wire/name_text.hpp"
 #include "resolver/wire/octets.hpp"
 #include "resolver/wire/upstream_query.hpp"
-#include "tests/in_process/records.hpp"
+#include "tests/upstream/records.hpp"
 #include "tests/in_process/yaml_text.hpp"
 
 namespace meshdns::dnsd::test {

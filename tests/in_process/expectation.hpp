@@ -12,7 +12,7 @@
 
 #include "resolver/wire/query_message.hpp"
 #include "resolver/wire/response_message.hpp"
-#include "tests/in_process/scripted_upstream.hpp"
+#include "tests/upstream/scripted_upstream.hpp"
 
 namespace meshdns::dnsd::test {
 

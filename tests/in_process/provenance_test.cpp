@@ -21,7 +21,7 @@
 #include "registry/view/view.hpp"
 #include "resolver/forward/forwarder.hpp"
 #include "tests/in_process/fake_loop.hpp"
-#include "tests/in_process/scripted_upstream.hpp"
+#include "tests/upstream/scripted_upstream.hpp"
 #include "tests/resolver/cache/messages.hpp"
 
 namespace meshdns::dnsd::test {

@@ -15,7 +15,7 @@
 
 #include "tests/in_process/expectation.hpp"
 #include "tests/in_process/in_process_daemon.hpp"
-#include "tests/in_process/scripted_upstream.hpp"
+#include "tests/upstream/scripted_upstream.hpp"
 
 namespace meshdns::dnsd::test {
 

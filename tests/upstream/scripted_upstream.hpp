@@ -18,7 +18,7 @@
 
 #include "resolver/wire/ldns.hpp"
 #include "tests/in_process/fake_loop.hpp"
-#include "tests/in_process/records.hpp"
+#include "tests/upstream/records.hpp"
 
 namespace meshdns::dnsd::test {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/in_process/scripted_upstream.hpp"
+#include "tests/upstream/scripted_upstream.hpp"
 
 #include <arpa/inet.h>
 #include <sys/socket.h>

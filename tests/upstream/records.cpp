@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/in_process/records.hpp"
+#include "tests/upstream/records.hpp"
 
 #include <algorithm>
 #include <cctype>
