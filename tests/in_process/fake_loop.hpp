@@ -9,6 +9,7 @@
 
 #include "resolver/cache/cached_message.hpp"
 #include "tests/in_process/fake_time.hpp"
+#include "tests/upstream/scripted_upstream.hpp"
 
 namespace meshdns::dnsd::test {
 
@@ -28,6 +29,13 @@ class FakeLoop {
   void run_for(std::chrono::milliseconds time);
   // Moves the clock on without running anything: for work that takes time.
   void move_clock(std::chrono::milliseconds by) { time_.advance(by); }
+  // For upstreams: a server whose replies take no time at all looks as if it had not been asked.
+  ScriptedUpstream::QueryListener round_trip() {
+    return [this](const Received&) {
+      move_clock(std::chrono::milliseconds(1));
+      return true;
+    };
+  }
 
  private:
   bool is_ready() const;

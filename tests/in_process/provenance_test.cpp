@@ -21,8 +21,8 @@
 #include "registry/view/view.hpp"
 #include "resolver/forward/forwarder.hpp"
 #include "tests/in_process/fake_loop.hpp"
-#include "tests/upstream/scripted_upstream.hpp"
 #include "tests/resolver/cache/messages.hpp"
+#include "tests/upstream/scripted_upstream.hpp"
 
 namespace meshdns::dnsd::test {
 namespace {
@@ -142,7 +142,7 @@ class Provenance {
     upstream_.timeout = std::chrono::milliseconds(1'500);
     upstream_.case_randomization = below(2) == 0;
     for (std::size_t i = 0; i < kServers; ++i)
-      servers_.push_back(std::make_unique<ScriptedUpstream>(loop_));
+      servers_.push_back(std::make_unique<ScriptedUpstream>(loop_.get(), loop_.round_trip()));
     choose_servers();
     restart();
   }

@@ -165,7 +165,7 @@ void ScenarioRun::start_upstreams() {
     specs.push_back(scenario["upstream"] ? scenario["upstream"]
                                          : YAML::Node(YAML::NodeType::Sequence));
   for (const YAML::Node& spec : specs) {
-    upstreams_.push_back(std::make_unique<ScriptedUpstream>(loop_));
+    upstreams_.push_back(std::make_unique<ScriptedUpstream>(loop_.get(), loop_.round_trip()));
     set_upstream(*upstreams_.back(), spec);
   }
 }

@@ -7,9 +7,9 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstdlib>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 
 namespace meshdns::dnsd::test {
@@ -18,9 +18,11 @@ namespace {
 constexpr const char* kDefaultSoa =
     ". 60 SOA ns.upstream.test. hostmaster.upstream.test. 1 7200 1800 86400 60";
 constexpr std::uint32_t kDefaultTtl = 300;
-constexpr std::uint64_t kAfterAForgery = 60;
-// A server whose replies take no time at all looks as if it had not been asked.
-constexpr std::chrono::milliseconds kRoundTrip{1};
+constexpr std::uint64_t kAfterAForgery = 30;
+constexpr std::string_view kServerCookie = "servercookie1234";
+constexpr std::size_t kHeaderSize = 12;
+constexpr std::size_t kClientCookieSize = 8;
+constexpr std::size_t kCutOff = 13;
 constexpr int kMaxChain = 64;
 constexpr int kBindTries = 50;
 
@@ -71,19 +73,79 @@ PacketPtr reply_to(const ldns_pkt& query) {
   return reply;
 }
 
-void push(ldns_pkt& packet, ldns_pkt_section section, const std::vector<std::string>& lines) {
-  for (const std::string& line : lines)
-    ldns_pkt_push_rr(&packet, section, parse_record(line, kDefaultTtl).release());
+// The begin and the end of the name in the question of a message that has one.
+std::pair<std::size_t, std::size_t> question_in(std::span<const std::uint8_t> message) {
+  std::size_t end = kHeaderSize;
+  while (message[end] != 0) end += 1 + std::size_t{message[end]};
+  return {kHeaderSize, end + 1};
 }
 
-ldns_pkt_rcode rcode_from(const std::string& text) {
-  static const std::map<std::string, ldns_pkt_rcode> kRcodes = {
-      {"NOERROR", LDNS_RCODE_NOERROR},   {"FORMERR", LDNS_RCODE_FORMERR},
-      {"SERVFAIL", LDNS_RCODE_SERVFAIL}, {"NXDOMAIN", LDNS_RCODE_NXDOMAIN},
-      {"NOTIMP", LDNS_RCODE_NOTIMPL},    {"REFUSED", LDNS_RCODE_REFUSED}};
+std::string asked_name(const ldns_pkt& query) {
+  const ldns_rdf* const owner = ldns_rr_owner(ldns_rr_list_rr(ldns_pkt_question(&query), 0));
+  const std::unique_ptr<char, FreeText> text(ldns_rdf2str(owner));
+  return text.get();
+}
+
+void push(ldns_pkt& packet, ldns_pkt_section section, const std::vector<std::string>& lines) {
+  for (std::string line : lines) {
+    for (std::size_t at = 0; (at = line.find('@')) != std::string::npos;)
+      line.replace(at, 1, asked_name(packet));
+    ldns_pkt_push_rr(&packet, section, parse_record(line, kDefaultTtl).release());
+  }
+}
+
+// The cookie of a query; empty if it has none.
+std::string cookie_of(const ldns_pkt& query) {
+  const ldns_rdf* const options = ldns_pkt_edns_data(&query);
+  if (options == nullptr) return {};
+  const std::string_view data(reinterpret_cast<const char*>(ldns_rdf_data(options)),
+                              ldns_rdf_size(options));
+  for (std::size_t at = 0; at + 4 <= data.size();) {
+    const auto u16 = [&](std::size_t i) {
+      return std::size_t{static_cast<std::uint8_t>(data[i])} << 8 |
+             static_cast<std::uint8_t>(data[i + 1]);
+    };
+    if (u16(at) == LDNS_EDNS_COOKIE) return std::string(data.substr(at + 4, u16(at + 2)));
+    at += 4 + u16(at + 2);
+  }
+  return {};
+}
+
+std::string our_cookie(const ldns_pkt& query) {
+  return cookie_of(query).substr(0, kClientCookieSize).append(kServerCookie);
+}
+
+void set_cookie(ldns_pkt& packet, const std::string& cookie) {
+  std::string option{0, LDNS_EDNS_COOKIE, 0, static_cast<char>(cookie.size())};
+  option += cookie;
+  ldns_pkt_set_edns_data(&packet,
+                         ldns_rdf_new_frm_data(LDNS_RDF_TYPE_NONE, option.size(), option.data()));
+}
+
+// BADVERS and BADCOOKIE have their upper bits in OPT.
+void set_rcode(ldns_pkt& packet, const std::string& text) {
+  static const std::map<std::string, unsigned> kRcodes = {
+      {"NOERROR", 0}, {"FORMERR", 1}, {"SERVFAIL", 2}, {"NXDOMAIN", 3},
+      {"NOTIMP", 4},  {"REFUSED", 5}, {"BADVERS", 16}, {"BADCOOKIE", 23}};
   const auto found = kRcodes.find(text);
   if (found == kRcodes.end()) throw std::invalid_argument("no rcode: " + text);
-  return found->second;
+  ldns_pkt_set_rcode(&packet, static_cast<std::uint8_t>(found->second & 0xf));
+  ldns_pkt_set_edns_extended_rcode(&packet, static_cast<std::uint8_t>(found->second >> 4));
+}
+
+void spell(Octets& message, UpstreamRule::Spelling spelling) {
+  const auto [begin, end] = question_in(message);
+  for (std::size_t i = begin; i < end; ++i) {
+    const auto c = static_cast<char>(message[i]);
+    if (spelling == UpstreamRule::Spelling::Lower && c >= 'A' && c <= 'Z') message[i] |= 0x20;
+    if (spelling == UpstreamRule::Spelling::Upper && c >= 'a' && c <= 'z') message[i] &= 0xdf;
+  }
+}
+
+// The header alone, with no question.
+void strip(Octets& message) {
+  message.resize(kHeaderSize);
+  message[5] = 0;
 }
 
 Octets reply_wire(const ldns_pkt& query, const UpstreamRule& rule, const UpstreamZone& zone,
@@ -96,7 +158,7 @@ Octets reply_wire(const ldns_pkt& query, const UpstreamRule& rule, const Upstrea
     ldns_pkt_set_edns_udp_size(reply.get(), 0);
     ldns_pkt_set_rcode(reply.get(), LDNS_RCODE_FORMERR);
   } else if (!rule.rcode.empty()) {
-    ldns_pkt_set_rcode(reply.get(), rcode_from(rule.rcode));
+    set_rcode(*reply, rule.rcode);
   } else if (rule.truncate) {
     ldns_pkt_set_tc(reply.get(), true);
   } else if (!has_records) {
@@ -112,15 +174,19 @@ Octets reply_wire(const ldns_pkt& query, const UpstreamRule& rule, const Upstrea
   push(*reply, LDNS_SECTION_ADDITIONAL, rule.additional);
   const std::size_t udp_limit =
       ldns_pkt_edns(&query) ? std::max<std::size_t>(512, ldns_pkt_edns_udp_size(&query)) : 512;
+  if (rule.cookie && !cookie_of(query).empty()) set_cookie(*reply, our_cookie(query));
   Octets wire = wire_of(*reply);
+  if (rule.bare) strip(wire);
+  if (rule.cut) wire.resize(wire.size() - kCutOff);
+  if (rule.spelling != UpstreamRule::Spelling::Kept) spell(wire, rule.spelling);
   if (wire.size() <= (tcp ? 65535 : udp_limit)) return wire;
   const PacketPtr truncated = reply_to(query);
   ldns_pkt_set_tc(truncated.get(), true);
   return wire_of(*truncated);
 }
 
-// 203.0.113.66 for any question, with one thing about the message wrong.
-Octets forged_wire(const ldns_pkt& query, const std::string& forgery) {
+// 203.0.113.66 for any question, with one thing about the message wrong; each copy is another.
+Octets forged_wire(const ldns_pkt& query, const std::string& forgery, unsigned copy) {
   const PacketPtr lie = reply_to(query);
   ldns_rr* question = ldns_rr_list_rr(ldns_pkt_question(lie.get()), 0);
   std::string owner = name_of(ldns_rr_owner(question));
@@ -130,11 +196,24 @@ Octets forged_wire(const ldns_pkt& query, const std::string& forgery) {
     ldns_rr_set_owner(question, ldns_dname_new_frm_str(owner.c_str()));
   }
   push(*lie, LDNS_SECTION_ANSWER, {owner + " 300 A 203.0.113.66"});
-  if (forgery == "wrong_id") ldns_pkt_set_id(lie.get(), ldns_pkt_id(&query) ^ 0x5555);
+  if (forgery == "wrong_id")
+    ldns_pkt_set_id(lie.get(), static_cast<std::uint16_t>(ldns_pkt_id(&query) + 1 + copy));
   if (forgery == "wrong_type") ldns_rr_set_type(question, LDNS_RR_TYPE_TXT);
   if (forgery == "not_a_response") ldns_pkt_set_qr(lie.get(), false);
   if (forgery == "wrong_opcode") ldns_pkt_set_opcode(lie.get(), LDNS_PACKET_NOTIFY);
+  if (forgery == "strange_cookie") set_cookie(*lie, "strange!");
+  if (forgery.ends_with("bare")) {
+    ldns_pkt_set_edns_udp_size(lie.get(), 0);
+    ldns_pkt_set_rcode(lie.get(), LDNS_RCODE_FORMERR);
+  }
   Octets wire = wire_of(*lie);
+  if (forgery.ends_with("bare")) strip(wire);
+  if (forgery == "nearly_bare") {
+    // Another ID, a query, another opcode, another rcode, a question.
+    constexpr std::pair<std::size_t, std::uint8_t> kNear[] = {
+        {1, 1}, {2, 0x80}, {2, 0x08}, {3, 3}, {5, 1}};
+    wire[kNear[copy].first] ^= kNear[copy].second;
+  }
   if (forgery == "cut") wire.resize(wire.size() - 2);
   if (forgery == "garbage") {
     wire.resize(2);
@@ -165,6 +244,27 @@ sockaddr_in loopback(std::uint16_t port) {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   address.sin_port = htons(port);
   return address;
+}
+
+// -1 if the port is in use.
+int bound_socket(int type, std::uint16_t port) {
+  const int fd = socket(AF_INET, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) throw std::runtime_error("no file descriptor is left");
+  const int on = 1;
+  if (type == SOCK_STREAM) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  const int buffer = 1 << 22;
+  setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof buffer);
+  const sockaddr_in address = loopback(port);
+  if (bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return fd;
+  close(fd);
+  return -1;
+}
+
+std::uint16_t port_of(int fd) {
+  sockaddr_in address{};
+  socklen_t size = sizeof address;
+  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
+  return ntohs(address.sin_port);
 }
 
 }  // namespace
@@ -230,12 +330,15 @@ struct ScriptedUpstream::Connection {
   ScriptedUpstream* owner = nullptr;
   Octets in;
 
-  void close() {
+  void close(End end = End::Close) {
     if (owner != nullptr) owner->connections_.erase(this);
     owner = nullptr;
     if (uv_is_closing(reinterpret_cast<uv_handle_t*>(&handle)) != 0) return;
-    uv_close(reinterpret_cast<uv_handle_t*>(&handle),
-             [](uv_handle_t* closed) { delete static_cast<Connection*>(closed->data); });
+    const auto free = [](uv_handle_t* closed) { delete static_cast<Connection*>(closed->data); };
+    if (end == End::Reset)
+      uv_tcp_close_reset(&handle, free);
+    else
+      uv_close(reinterpret_cast<uv_handle_t*>(&handle), free);
   }
   void send(const Octets& message) {
     Octets framed = {static_cast<std::uint8_t>(message.size() >> 8),
@@ -256,9 +359,10 @@ struct ScriptedUpstream::Connection {
         if (upstream->connections_.contains(this)) act();
       };
       upstream->handle(query, {.tcp = true,
+                               .port = 0,
                                .send = [=, this](const Octets& m) { if_open([&] { send(m); }); },
                                .close = [=, this] { if_open([&] { close(); }); },
-                               .send_from_other_port = {}});
+                               .send_from_other_port = [](const Octets&) {}});
     }
   }
 };
@@ -275,31 +379,30 @@ struct ScriptedUpstream::Delayed {
   }
 };
 
-ScriptedUpstream::ScriptedUpstream(FakeLoop& loop)
-    : loop_(loop), udp_(new uv_udp_t), listener_(new uv_tcp_t) {
-  uv_udp_init(loop.get(), udp_);
-  uv_tcp_init(loop.get(), listener_);
+ScriptedUpstream::ScriptedUpstream(uv_loop_t* loop, QueryListener on_query)
+    : loop_(loop), on_query_(std::move(on_query)) {
+  open();
+}
+
+void ScriptedUpstream::open() {
+  // The kernel chooses a port for UDP that may be in use for TCP; try until both are free.
+  int udp = -1;
+  int tcp = -1;
+  for (int i = 0; i < kBindTries && udp < 0; ++i) {
+    udp = bound_socket(SOCK_DGRAM, port_);
+    tcp = udp < 0 ? -1 : bound_socket(SOCK_STREAM, port_of(udp));
+    if (tcp < 0 && udp >= 0) close(std::exchange(udp, -1));
+  }
+  if (udp < 0) throw std::runtime_error("the scripted upstream finds no free port");
+  port_ = port_of(udp);
+  udp_ = new uv_udp_t;
+  listener_ = new uv_tcp_t;
+  uv_udp_init(loop_, udp_);
+  uv_tcp_init(loop_, listener_);
   udp_->data = this;
   listener_->data = this;
-  // The kernel chooses a port for UDP that may be in use for TCP; try until both are free.
-  for (int i = 0; i < kBindTries && port_ == 0; ++i) {
-    const int udp = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    const int tcp = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (udp < 0 || tcp < 0) throw std::runtime_error("no file descriptor is left");
-    sockaddr_in address = loopback(0);
-    socklen_t size = sizeof address;
-    if (bind(udp, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
-        getsockname(udp, reinterpret_cast<sockaddr*>(&address), &size) == 0 &&
-        bind(tcp, reinterpret_cast<sockaddr*>(&address), size) == 0) {
-      port_ = ntohs(address.sin_port);
-      uv_udp_open(udp_, udp);
-      uv_tcp_open(listener_, tcp);
-    } else {
-      close(udp);
-      close(tcp);
-    }
-  }
-  if (port_ == 0) throw std::runtime_error("the scripted upstream finds no free port");
+  uv_udp_open(udp_, udp);
+  uv_tcp_open(listener_, tcp);
   uv_udp_recv_start(
       udp_, allocate,
       [](uv_udp_t* handle, ssize_t size, const uv_buf_t* buffer, const sockaddr* from, unsigned) {
@@ -309,9 +412,10 @@ ScriptedUpstream::ScriptedUpstream(FakeLoop& loop)
                     reinterpret_cast<char*>(&peer));
         const Octets query(buffer->base, buffer->base + size);
         auto* const self = static_cast<ScriptedUpstream*>(handle->data);
-        const auto send = [handle, peer](const Octets& message) {
+        const auto send = [self, handle, peer](const Octets& message) {
           const uv_buf_t out = buffer_of(message);
-          uv_udp_try_send(handle, &out, 1, reinterpret_cast<const sockaddr*>(&peer));
+          if (self->udp_ == handle)
+            uv_udp_try_send(handle, &out, 1, reinterpret_cast<const sockaddr*>(&peer));
         };
         const auto send_from_other_port = [peer](const Octets& message) {
           const int other = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -321,6 +425,7 @@ ScriptedUpstream::ScriptedUpstream(FakeLoop& loop)
           ::close(other);
         };
         self->handle(query, {.tcp = false,
+                             .port = ntohs(peer.sin_port),
                              .send = send,
                              .close = [] {},
                              .send_from_other_port = send_from_other_port});
@@ -331,10 +436,19 @@ ScriptedUpstream::ScriptedUpstream(FakeLoop& loop)
 }
 
 ScriptedUpstream::~ScriptedUpstream() {
-  while (!connections_.empty()) (*connections_.begin())->close();
   while (!delayed_.empty()) (*delayed_.begin())->close();
-  close_and_delete(udp_);
-  close_and_delete(listener_);
+  shut();
+}
+
+void ScriptedUpstream::shut() {
+  end_connections(End::Close);
+  if (udp_ == nullptr) return;
+  close_and_delete(std::exchange(udp_, nullptr));
+  close_and_delete(std::exchange(listener_, nullptr));
+}
+
+void ScriptedUpstream::end_connections(End end) {
+  while (!connections_.empty()) (*connections_.begin())->close(end);
 }
 
 std::string ScriptedUpstream::server() const { return "127.0.0.1:" + std::to_string(port_); }
@@ -351,12 +465,13 @@ std::size_t ScriptedUpstream::received(const std::string& name) const {
 
 void ScriptedUpstream::accept() {
   auto* const connection = new Connection;
-  uv_tcp_init(loop_.get(), &connection->handle);
+  uv_tcp_init(loop_, &connection->handle);
   connection->handle.data = connection;
   connection->owner = this;
   connections_.insert(connection);
   auto* const stream = reinterpret_cast<uv_stream_t*>(&connection->handle);
   if (uv_accept(reinterpret_cast<uv_stream_t*>(listener_), stream) != 0) return connection->close();
+  ++accepted_;
   uv_read_start(stream, allocate, [](uv_stream_t* source, ssize_t size, const uv_buf_t* buffer) {
     auto* const self = static_cast<Connection*>(source->data);
     if (size < 0) return self->close();
@@ -368,7 +483,7 @@ void ScriptedUpstream::accept() {
 void ScriptedUpstream::after(std::uint64_t delay_ms, std::function<void()> task) {
   if (delay_ms == 0) return task();
   auto* const delayed = new Delayed;
-  uv_timer_init(loop_.get(), &delayed->timer);
+  uv_timer_init(loop_, &delayed->timer);
   delayed->timer.data = delayed;
   delayed->owner = this;
   delayed->task = std::move(task);
@@ -382,47 +497,66 @@ void ScriptedUpstream::after(std::uint64_t delay_ms, std::function<void()> task)
   uv_timer_start(&delayed->timer, run, delay_ms, 0);
 }
 
-UpstreamRule* ScriptedUpstream::rule_for(const ldns_pkt& query, const std::string& name,
-                                         ldns_rr_type type, bool tcp) {
-  for (UpstreamRule& rule : rules_) {
-    if (rule.times == 0) continue;
-    if (!rule.transport.empty() && rule.transport != (tcp ? "tcp" : "udp")) continue;
-    if ((rule.formerr_on_edns || rule.when == "edns") && !ldns_pkt_edns(&query)) continue;
-    if (rule.when == "options" && ldns_pkt_edns_data(&query) == nullptr) continue;
+UpstreamRule ScriptedUpstream::rule_for(const ldns_pkt& query, const Received& received) {
+  const std::string name = received.name + ".";
+  const auto applies = [&](const UpstreamRule& rule) {
+    if (rule.times == 0) return false;
+    if (!rule.transport.empty() && rule.transport != (received.tcp ? "tcp" : "udp")) return false;
+    if ((rule.formerr_on_edns || rule.when == "edns") && !received.edns) return false;
+    if (rule.when == "plain" && received.edns) return false;
+    if (rule.when == "options" && ldns_pkt_edns_data(&query) == nullptr) return false;
+    if (rule.when == "cookie" && received.cookie.empty()) return false;
+    if (rule.when == "new" && received.cookie == our_cookie(query)) return false;
     const std::size_t space = std::min(rule.match.find(' '), rule.match.size());
     const std::string owner = lower(rule.match.substr(0, space));
     if (space < rule.match.size() &&
-        ldns_get_rr_type_by_name(rule.match.substr(space + 1).c_str()) != type)
-      continue;
-    const bool matches =
-        owner.empty() ||
-        (owner.starts_with("*.") ? is_at_or_below(name, owner.substr(2)) : name == owner);
-    if (!matches) continue;
-    if (rule.times > 0) --rule.times;
-    return &rule;
-  }
-  return nullptr;
+        ldns_get_rr_type_by_name(rule.match.substr(space + 1).c_str()) !=
+            static_cast<ldns_rr_type>(received.type))
+      return false;
+    if (!owner.empty() &&
+        !(owner.starts_with("*.") ? is_at_or_below(name, owner.substr(2)) : name == owner))
+      return false;
+    return rule.percent == 100 || static_cast<int>(chance_() % 100) < rule.percent;
+  };
+  const auto found = std::ranges::find_if(rules_, applies);
+  if (found == rules_.end()) return {};
+  if (found->times > 0) --found->times;
+  return *found;
 }
 
 void ScriptedUpstream::handle(std::span<const std::uint8_t> wire, const Arrival& arrival) {
   ldns_pkt* parsed = nullptr;
   if (ldns_wire2pkt(&parsed, wire.data(), wire.size()) != LDNS_STATUS_OK) return;
-  const std::shared_ptr<ldns_pkt> query(parsed, FreePacket{});
+  const PacketPtr query(parsed);
   if (ldns_rr_list_rr_count(ldns_pkt_question(parsed)) != 1) return;
-  const ldns_rr& question = *ldns_rr_list_rr(ldns_pkt_question(parsed), 0);
-  const std::string name = name_of(ldns_rr_owner(&question));
-  const std::unique_ptr<char, FreeText> type(ldns_rr_type2str(ldns_rr_get_type(&question)));
-  asked_.push_back(name + " " + type.get());
-  loop_.move_clock(kRoundTrip);
-  const UpstreamRule* const found =
-      rule_for(*query, name, ldns_rr_get_type(&question), arrival.tcp);
-  const UpstreamRule rule = found == nullptr ? UpstreamRule{} : *found;
+  const ldns_rr_type rr_type = ldns_rr_get_type(ldns_rr_list_rr(ldns_pkt_question(parsed), 0));
+  const auto [begin, end] = question_in(wire);
+  Received received{
+      .name = lower(asked_name(*query)),
+      .spelled = std::string(wire.begin() + static_cast<std::ptrdiff_t>(begin),
+                             wire.begin() + static_cast<std::ptrdiff_t>(end)),
+      .type = static_cast<wire::Type>(rr_type),
+      .id = ldns_pkt_id(parsed),
+      .port = arrival.port,
+      .tcp = arrival.tcp,
+      .edns = ldns_pkt_edns(parsed),
+      .recursion_desired = ldns_pkt_rd(parsed),
+      .cookie = cookie_of(*query),
+  };
+  const std::unique_ptr<char, FreeText> type(ldns_rr_type2str(rr_type));
+  asked_.push_back(received.name + " " + type.get());
+  received.name.pop_back();
+  if (!on_query_(received)) return;
+  const UpstreamRule rule = rule_for(*query, received);
   if (rule.drop) return arrival.close();
+  if (rule.silent) return;
   std::uint64_t delay = rule.delay_ms;
   if (!rule.forge.empty()) {
     const bool elsewhere = rule.forge == "wrong_port";
-    after(delay, [send = elsewhere ? arrival.send_from_other_port : arrival.send,
-                  lie = forged_wire(*query, rule.forge)] { send(lie); });
+    for (int i = 0; i < rule.copies; ++i)
+      after(delay,
+            [send = elsewhere ? arrival.send_from_other_port : arrival.send,
+             lie = forged_wire(*query, rule.forge, static_cast<unsigned>(i))] { send(lie); });
     if (!rule.then) return;
     delay += kAfterAForgery;
   }

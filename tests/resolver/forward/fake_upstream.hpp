@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// A DNS server on loopback that behaves as it is told, on the test's own loop.
+// A scripted upstream that behaves as it is told: 192.0.2.1 for names below example.org, or one of
+// the ways to go wrong that a forwarder must survive.
 #pragma once
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "dnsd/config/config.hpp"
-#include "resolver/forward/random_pool.hpp"
-#include "resolver/forward/reactor.hpp"
-#include "resolver/wire/query_message.hpp"
+#include "tests/upstream/scripted_upstream.hpp"
 
 namespace meshdns::dnsd::test {
 
@@ -67,64 +65,33 @@ enum class Behaviour {
   NoCookieNoTcp,     // the answer over UDP, TCP connections are cut
 };
 
-struct Received {
-  std::string name;     // lower-case text
-  std::string spelled;  // wire form
-  wire::Type type;
-  std::uint16_t id;
-  std::uint16_t port;  // of the source
-  bool tcp;
-  bool edns;
-  bool recursion_desired;
-  std::string cookie;
-};
-
-class FakeUpstream final : private SocketListener {
+class FakeUpstream {
  public:
+  using End = ScriptedUpstream::End;
   explicit FakeUpstream(uv_loop_t* loop, Behaviour behaviour = Behaviour::Answer);
-  ~FakeUpstream();
 
   UpstreamServer server() const;
-  void behave(Behaviour behaviour) { behaviour_ = behaviour; }
-  void behave(const std::string& name, Behaviour behaviour) { rules_[name] = behaviour; }
-  // Stops and starts to listen on the same port; meanwhile the kernel refuses.
-  void shut();
-  void open();
-  // Ends the TCP connections that are open now.
-  enum class End : std::uint8_t { Close, Reset };
-  void end_connections(End end);
+  void behave(Behaviour behaviour);
+  void behave(const std::string& name, Behaviour behaviour);
+  void set_ttl(std::uint32_t ttl);
+  void shut() { scripted_.shut(); }
+  void open() { scripted_.open(); }
+  void end_connections(End end) { scripted_.end_connections(end); }
+  std::size_t connections() const { return scripted_.connections(); }
+  std::size_t count(std::string_view name) const;
 
   // Queries for names below example.org: probes are not counted.
   std::vector<Received> received;
-  std::size_t count(std::string_view name) const;
-  std::size_t connections = 0;
-  std::uint32_t ttl = 300;
   bool answers_only_example_org = false;  // probes stay unanswered
 
  private:
-  struct Connection;
-  struct Later;
-  class Acceptor;
+  bool on_query(const Received& query);
+  void set_rules();
 
-  void on_socket(std::uint32_t events) override;
-  void send_due();
-  void handle(std::span<const std::uint8_t> query, std::uint16_t port,
-              const std::weak_ptr<Connection>& connection,
-              const std::vector<std::uint8_t>& address);
-  void send(const std::vector<std::uint8_t>& message, const std::weak_ptr<Connection>& connection,
-            const std::vector<std::uint8_t>& address, Millis delay = 0);
-  void accept();
-
-  Reactor reactor_;
-  RandomPool random_;
+  ScriptedUpstream scripted_;
   Behaviour behaviour_;
-  std::map<std::string, Behaviour> rules_;
-  std::uint16_t port_ = 0;
-  SocketWatch udp_;
-  std::unique_ptr<Acceptor> acceptor_;
-  std::vector<std::shared_ptr<Connection>> open_;
-  std::vector<std::unique_ptr<Later>> later_;
-  Timer timer_;
+  std::map<std::string, Behaviour> of_names_;
+  std::uint32_t ttl_ = 300;
 };
 
 }  // namespace meshdns::dnsd::test

@@ -107,13 +107,13 @@ TEST_F(ForwarderTest, AsksTcpForWhatIsTruncatedAndKeepsTheConnection) {
   start();
   EXPECT_EQ(ask().outcome.message->answer_count(), 300);
   EXPECT_EQ(ask("b.example.org.").outcome.message->answer_count(), 300);
-  EXPECT_EQ(upstream.connections, 1u);
+  EXPECT_EQ(upstream.connections(), 1u);
   for (const Received& each : upstream.received)
     EXPECT_EQ(each.cookie.empty(), each.tcp) << "no forger answers over TCP";
   upstream.shut();
   upstream.open();
   EXPECT_EQ(ask("c.example.org.").outcome.message->answer_count(), 300);
-  EXPECT_EQ(upstream.connections, 2u);
+  EXPECT_EQ(upstream.connections(), 2u);
 }
 
 TEST_F(ForwarderTest, TakesRepliesOutOfOrderFromOneConnection) {
@@ -136,7 +136,7 @@ TEST_F(ForwarderTest, TakesRepliesOutOfOrderFromOneConnection) {
   EXPECT_TRUE(loop_.run_until([&] { return answered.size() == 50; }));
   EXPECT_EQ(order.size(), 50u);
   EXPECT_FALSE(std::ranges::is_sorted(order));
-  EXPECT_EQ(upstream.connections, 1u);
+  EXPECT_EQ(upstream.connections(), 1u);
 }
 
 TEST_F(ForwarderTest, PassesAnswersOfUncacheableKindsWithoutKeepingThem) {
@@ -738,7 +738,7 @@ TEST_F(ForwarderTest, SaysThatNoUpstreamIsConfigured) {
 // RFC 8767.
 TEST_F(ForwarderTest, ServesStaleWhenAllAreDeadAndFreshWhenTheyAreBack) {
   FakeUpstream& upstream = add();
-  upstream.ttl = 1;
+  upstream.set_ttl(1);
   config_.timeout = std::chrono::milliseconds(500);
   start();
   EXPECT_THAT(ask().text, StartsWith("NOERROR"));
@@ -765,7 +765,7 @@ TEST_F(ForwarderTest, ServesStaleWhenAllAreDeadAndFreshWhenTheyAreBack) {
 // While all are down, a stale answer comes at once; the question is asked all the same.
 TEST_F(ForwarderTest, RefreshesAStaleAnswerWhileAllAreDown) {
   FakeUpstream& upstream = add();
-  upstream.ttl = 1;
+  upstream.set_ttl(1);
   config_.timeout = std::chrono::milliseconds(500);
   start();
   ask();
@@ -781,12 +781,12 @@ TEST_F(ForwarderTest, RefreshesAStaleAnswerWhileAllAreDown) {
 // RFC 8767, section 5: at most 1.8 s, sooner where all upstreams are found to be down.
 TEST_F(ForwarderTest, AnswersStaleLongBeforeTheTimeoutAndRefreshesInTheBackground) {
   FakeUpstream& upstream = add();
-  upstream.ttl = 1;
+  upstream.set_ttl(1);
   config_.timeout = std::chrono::milliseconds(10'000);
   start();
   ask();
   loop_.run_for(1'100);
-  upstream.ttl = 300;
+  upstream.set_ttl(300);
   upstream.behave("www.example.org", Behaviour::VerySlow);
   const Answer answer = ask();
   EXPECT_THAT(answer.text, StartsWith("NOERROR stale"));
@@ -834,7 +834,7 @@ TEST_F(ForwarderTest, RejectsAtOnceWhatIsTooMuch) {
 // One question of many clients, each of whom has a quarter of the places at most.
 TEST_F(ForwarderTest, LetsSoManyWaitOfOneClientAndOfAll) {
   FakeUpstream& upstream = add();
-  upstream.ttl = 1;
+  upstream.set_ttl(1);
   config_.max_in_flight = 10;
   config_.timeout = kTimeout;
   start();

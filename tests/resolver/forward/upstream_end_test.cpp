@@ -43,7 +43,7 @@ TEST_P(ConnectionEndTest, AnswersAQuestionOnceWhenItsConnectionEndsUnderTwoTries
   start();
   ask_later("www.example.org.");
   ASSERT_TRUE(loop_.run_until([&] { return over_tcp(upstream) >= 2; }));
-  ASSERT_EQ(upstream.connections, 1u) << "two tries of one question on one connection";
+  ASSERT_EQ(upstream.connections(), 1u) << "two tries of one question on one connection";
   upstream.behave(Behaviour::TruncateNoTcp);
   upstream.end_connections(GetParam());
   ASSERT_TRUE(run_until_all_are_answered());
@@ -78,7 +78,7 @@ TEST_P(ConnectionEndTest, AsksAgainWhenAConnectionThatHadServedEnds) {
   ASSERT_TRUE(loop_.run_until([&] { return over_tcp(upstream) >= 3; }));
   upstream.end_connections(GetParam());
   ASSERT_TRUE(loop_.run_until([&] { return over_tcp(upstream) >= 5; }));
-  EXPECT_GE(upstream.connections, 2u);
+  EXPECT_GE(upstream.connections(), 2u);
   upstream.end_connections(GetParam());
   ASSERT_TRUE(run_until_all_are_answered());
 }
