@@ -12,6 +12,8 @@
 #include <string_view>
 #include <utility>
 
+#include "tests/upstream/tls_end.hpp"
+
 namespace meshdns::dnsd::test {
 namespace {
 
@@ -325,10 +327,22 @@ RecordPtr UpstreamZone::soa_above(std::string name) const {
   }
 }
 
+std::vector<std::uint8_t> scripted_reply(std::span<const std::uint8_t> query,
+                                         const UpstreamRule& rule, const UpstreamZone& zone,
+                                         bool tcp) {
+  ldns_pkt* parsed = nullptr;
+  if (ldns_wire2pkt(&parsed, query.data(), query.size()) != LDNS_STATUS_OK)
+    throw std::invalid_argument("no query");
+  const PacketPtr owned(parsed);
+  if (!rule.forge.empty()) return forged_wire(*parsed, rule.forge, 0);
+  return reply_wire(*parsed, rule, zone, tcp);
+}
+
 struct ScriptedUpstream::Connection {
   uv_tcp_t handle;
   ScriptedUpstream* owner = nullptr;
-  Octets in;
+  std::unique_ptr<TlsEnd> tls = {};  // null over TCP
+  Octets in = {};
 
   void close(End end = End::Close) {
     if (owner != nullptr) owner->connections_.erase(this);
@@ -344,8 +358,23 @@ struct ScriptedUpstream::Connection {
     Octets framed = {static_cast<std::uint8_t>(message.size() >> 8),
                      static_cast<std::uint8_t>(message.size())};
     framed.insert(framed.end(), message.begin(), message.end());
-    const uv_buf_t buffer = buffer_of(framed);
-    uv_try_write(reinterpret_cast<uv_stream_t*>(&handle), &buffer, 1);
+    if (tls == nullptr) return write(framed);
+    tls->write(framed);
+    write(tls->take_sealed());
+  }
+  void write(const Octets& octets) {
+    const uv_buf_t buffer = buffer_of(octets);
+    if (!octets.empty()) uv_try_write(reinterpret_cast<uv_stream_t*>(&handle), &buffer, 1);
+  }
+  void receive(std::span<const char> octets) {
+    if (tls == nullptr) {
+      in.insert(in.end(), octets.begin(), octets.end());
+    } else {
+      tls->put({reinterpret_cast<const std::uint8_t*>(octets.data()), octets.size()});
+      tls->read(in);
+      write(tls->take_sealed());
+    }
+    take_messages();
   }
   void take_messages() {
     while (owner != nullptr && in.size() >= 2) {
@@ -379,8 +408,8 @@ struct ScriptedUpstream::Delayed {
   }
 };
 
-ScriptedUpstream::ScriptedUpstream(uv_loop_t* loop, QueryListener on_query)
-    : loop_(loop), on_query_(std::move(on_query)) {
+ScriptedUpstream::ScriptedUpstream(uv_loop_t* loop, QueryListener on_query, Streams streams)
+    : loop_(loop), on_query_(std::move(on_query)), streams_(streams) {
   open();
 }
 
@@ -472,11 +501,11 @@ void ScriptedUpstream::accept() {
   auto* const stream = reinterpret_cast<uv_stream_t*>(&connection->handle);
   if (uv_accept(reinterpret_cast<uv_stream_t*>(listener_), stream) != 0) return connection->close();
   ++accepted_;
+  if (streams_ == Streams::Tls) connection->tls = std::make_unique<TlsEnd>();
   uv_read_start(stream, allocate, [](uv_stream_t* source, ssize_t size, const uv_buf_t* buffer) {
     auto* const self = static_cast<Connection*>(source->data);
     if (size < 0) return self->close();
-    self->in.insert(self->in.end(), buffer->base, buffer->base + size);
-    self->take_messages();
+    self->receive({buffer->base, static_cast<std::size_t>(size)});
   });
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The scripted upstream: answers from records, misbehaves where a rule says so, and remembers
-// queries.  It serves UDP and TCP on one port of 127.0.0.1, on the test's loop.  Records and rules
-// mean the same as in tests/harness/fake_upstream.py.
+// queries.  It serves UDP, and TCP or TLS, on one port of 127.0.0.1, on the test's loop.  Records
+// and rules mean the same as in tests/harness/fake_upstream.py.
 #pragma once
 
 #include <uv.h>
@@ -94,12 +94,19 @@ struct Received {
   std::string cookie;
 };
 
+// The reply to a query, as a ScriptedUpstream makes it: what is forged, or else the answer.
+// REQUIRES: the query can be parsed, and has one question.
+std::vector<std::uint8_t> scripted_reply(std::span<const std::uint8_t> query,
+                                         const UpstreamRule& rule, const UpstreamZone& zone,
+                                         bool tcp);
+
 class ScriptedUpstream {
  public:
   // `on_query` is called before a query is looked at; if it is false, nothing happens to the query.
   // REQUIRES: the loop outlives it.
   using QueryListener = std::function<bool(const Received&)>;
-  explicit ScriptedUpstream(uv_loop_t* loop, QueryListener on_query);
+  enum class Streams : std::uint8_t { Tcp, Tls };
+  ScriptedUpstream(uv_loop_t* loop, QueryListener on_query, Streams streams = Streams::Tcp);
   ~ScriptedUpstream();
   ScriptedUpstream(const ScriptedUpstream&) = delete;
   ScriptedUpstream& operator=(const ScriptedUpstream&) = delete;
@@ -141,6 +148,7 @@ class ScriptedUpstream {
 
   uv_loop_t* loop_;
   QueryListener on_query_;
+  Streams streams_;
   uv_udp_t* udp_ = nullptr;       // freed by its close callback
   uv_tcp_t* listener_ = nullptr;  // freed by its close callback
   std::uint16_t port_ = 0;
