@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "dnsd/config/config.hpp"
@@ -48,9 +47,6 @@ class ScriptedUpstreams {
 
   static std::uint16_t port(std::size_t number);
   static dnsd::UpstreamServer server(std::size_t number);
-  // The file with the authority of the TLS upstreams.
-  static std::string authority();
-
   // Takes in what has been sent.  True if there was something.
   bool receive();
   // Answers a query that waits, if any does.

@@ -15,6 +15,7 @@
 #include "tests/fuzz/require.hpp"
 #include "tests/fuzz/scripted_network.hpp"
 #include "tests/fuzz/scripted_upstream.hpp"
+#include "tests/upstream/tls_end.hpp"
 
 namespace {
 
@@ -85,7 +86,7 @@ class Play {
     upstream_.max_in_flight = input_.below(2) == 0 ? 4096 : 8;
     cache_.nxdomain_cut = input_.below(2) == 1;
     if (input_.below(2) == 1) cache_.serve_stale = std::chrono::seconds(0);
-    upstream_.tls_ca_file = upstreams_.authority();
+    upstream_.tls_ca_file = test::authority_file();
     choose_servers();
   }
 
