@@ -12,17 +12,9 @@
 namespace meshdns::registry {
 namespace {
 
-// The text of `mesh` begins on line 7.
 std::string with_mesh(const std::string& mesh, const std::string& name = "istio") {
-  std::string text = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: " + name +
-                     "\n  namespace: istio-system\ndata:\n  mesh: |\n";
-  std::string_view rest = mesh;
-  while (!rest.empty()) {
-    const std::size_t end = std::min(rest.find('\n'), rest.size());
-    text += "    " + std::string(rest.substr(0, end)) + "\n";
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
-  return text;
+  return "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: " + name +
+         "\n  namespace: istio-system\ndata:\n  mesh: |\n" + indent(mesh, 4);
 }
 
 MeshConfig mesh_of(const Collected& read) {
@@ -96,46 +88,6 @@ TEST(MeshConfigManifestTest, IsReadOnlyFromConfigMapsOfIstio) {
   // A ConfigMap that is named `istio` and has no such key sets nothing.
   EXPECT_EQ(mesh_of(read("{apiVersion: v1, kind: ConfigMap, metadata: {name: istio}}")).meta.name,
             "istio");
-}
-
-struct BadMesh {
-  const char* mesh;
-  const char* field;
-  const char* message;
-};
-
-TEST(MeshConfigManifestTest, IsRefusedWithThePlaceAndTheReason) {
-  const std::vector<BadMesh> cases = {
-      {"a: 1\nb: [", "data.mesh", "is no YAML: "},
-      {"a: 1\nrootNamespace: Mesh_Root", "data.mesh.rootNamespace", "(line 2 of the text)"},
-      {"rootNamespace: [a]", "data.mesh.rootNamespace", "expected a string, got a list"},
-      {"defaultServiceExportTo: '*'", "data.mesh.defaultServiceExportTo", "expected a list"},
-      {"defaultServiceExportTo: ['*', '**']", "data.mesh.defaultServiceExportTo[1]", "\"**\""},
-      {"serviceEntryVisibility: PUBLIC", "data.mesh.serviceEntryVisibility", "expected a mapping"},
-      {"serviceEntryVisibility:\n  defaultVisibility: PRIVATE",
-       "data.mesh.serviceEntryVisibility.defaultVisibility", "PRIVATE"},
-      {"serviceEntryVisibility: { policies: [{ visibility: NONE, matchingRules: "
-       "[{ namespaceSelector: { matchExpressions: [{ key: a, operator: In }] } }] }] }",
-       "data.mesh.serviceEntryVisibility.policies[0].matchingRules[0].namespaceSelector."
-       "matchExpressions[0].values",
-       "need at least one value"},
-      {"rootNamespace: a\nrootNamespace: b", "data.mesh.rootNamespace", ""},
-      {"[a, b]", "data.mesh", "expected a mapping, got a list"},
-      {"a: 1\n---\nb: 2", "data.mesh", "a second document"},
-  };
-  for (const BadMesh& bad : cases) {
-    const Collected collected = read(with_mesh(bad.mesh));
-    EXPECT_TRUE(collected.resources.empty()) << bad.mesh;
-    EXPECT_EQ(collected.refused, std::vector<std::string>{"1 ConfigMap istio-system/istio"})
-        << bad.mesh;
-    ASSERT_FALSE(collected.findings.empty()) << bad.mesh;
-    const Finding& finding = collected.findings.front();
-    EXPECT_EQ(finding.severity, Severity::Error) << bad.mesh;
-    EXPECT_EQ(finding.line, 7U) << bad.mesh;
-    EXPECT_EQ(finding.object, "istio-system/istio") << bad.mesh;
-    EXPECT_EQ(finding.field, bad.field) << bad.mesh;
-    EXPECT_NE(finding.message.find(bad.message), std::string::npos) << finding.message;
-  }
 }
 
 TEST(MeshConfigManifestTest, WarnsOfUnknownFieldsInThoseThatAreRead) {

@@ -40,21 +40,6 @@ TEST(NetworksManifestTest, MeshNetworksHaveEndpointsAndGateways) {
   EXPECT_EQ(networks, (MeshNetworks{east, none, west}));
 }
 
-TEST(NetworksManifestTest, MeshNetworksAreRefusedWithThePlace) {
-  const auto places = [](const std::string& networks) {
-    return read(with_networks(networks)).places();
-  };
-  using Places = std::vector<std::string>;
-  EXPECT_EQ(places("networks: [a]"), Places{"5 error data.meshNetworks.networks"});
-  EXPECT_EQ(places("networks: { a: { endpoints: [{ fromCidr: 10.0.0.0/33 }] } }"),
-            Places{"5 error data.meshNetworks.networks.a.endpoints[0].fromCidr"});
-  EXPECT_EQ(places("networks: { a: { gateways: [{ registryServiceName: a_b }] } }"),
-            Places{"5 error data.meshNetworks.networks.a.gateways[0].registryServiceName"});
-  EXPECT_EQ(places("networks: { a: { gateway: [] } }"),
-            Places{"5 warning data.meshNetworks.networks.a.gateway"});
-  EXPECT_EQ(places("networks: {"), Places{"5 error data.meshNetworks"});
-}
-
 TEST(NetworksManifestTest, AGatewayWithAHostNameIsLeftOutWithAWarning) {
   const Collected collected =
       read(with_networks("networks: { a: { gateways: [{ address: gw.example.org }] } }"));
