@@ -8,8 +8,8 @@
 #include <random>
 #include <set>
 
-#include "registry/snapshot/stored_resource.hpp"
 #include "tests/registry/source/kubernetes/fake_api.hpp"
+#include "tests/registry/source/kubernetes/kept_sink.hpp"
 
 namespace meshdns::registry::kubernetes {
 namespace {
@@ -18,47 +18,6 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-// Holds the resources that a registry would hold, by origin.
-class Sink final : public SourceSink {
- public:
-  void apply(SourceBatch&& batch) override {
-    ++batches;
-    complete = batch.complete;
-    for (auto& change : batch.changes) {
-      auto& held = origins[change.origin];
-      if (change.effect == OriginChange::Effect::Remove) {
-        origins.erase(change.origin);
-        continue;
-      }
-      change.resources.for_each([&](std::string_view encoded, std::uint32_t) {
-        const auto stored = StoredResource::of_encoded(encoded, 0, 0);
-        held[stored->key_hash()] = stored->label();
-      });
-      for (const auto& key : change.removed) held.erase(hash_of(key));
-      if (change.effect == OriginChange::Effect::Retain)
-        std::erase_if(held, [&](const auto& item) {
-          return !std::ranges::binary_search(change.retained, item.first);
-        });
-      findings[change.origin] = change.findings;
-    }
-    for (const auto& notice : batch.notices) notices.push_back(notice.text);
-    if (batch.origins) all_origins = *batch.origins;
-  }
-  std::set<std::string> labels() const {
-    std::set<std::string> all;
-    for (const auto& [origin, held] : origins)
-      for (const auto& [hash, label] : held) all.insert(label);
-    return all;
-  }
-
-  int batches = 0;
-  bool complete = false;
-  std::map<std::string, std::map<std::uint64_t, std::string>> origins;
-  std::map<std::string, std::vector<Finding>> findings;
-  std::vector<std::string> notices;
-  std::vector<std::string> all_origins;
-};
 
 std::string object(std::string_view name, int version, std::string_view rest = "") {
   return R"({"metadata":{"name":")" + std::string(name) +
@@ -143,7 +102,7 @@ class ClusterSourceTest : public ::testing::Test {
   ClusterSourceOptions options_;
   FakeScheduler scheduler_;
   FakeTransport transport_;
-  Sink sink_;
+  KeptSink sink_;
   std::unique_ptr<ClusterSource> source_;
 };
 

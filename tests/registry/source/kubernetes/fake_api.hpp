@@ -58,7 +58,7 @@ class FakeScheduler final : public Scheduler {
   std::map<std::pair<Milliseconds, std::size_t>, std::function<void()>> due_;
 };
 
-class FakeTransport final : public Transport {
+class FakeTransport : public Transport {
  public:
   // A request that is under way.
   struct Request {
@@ -130,6 +130,9 @@ class FakeTransport final : public Transport {
   int distrusts = 0;
   bool is_multiplexed = true;    // whether answers come by HTTP/2
   std::uint64_t connection = 1;  // that answers come over
+
+ protected:
+  std::map<std::size_t, Request>& requests() { return open_; }
 
  private:
   class FakeExchange final : public Exchange {

@@ -9,57 +9,12 @@
 #include <random>
 #include <set>
 
-#include "registry/snapshot/stored_resource.hpp"
 #include "registry/source/kubernetes/cluster_source.hpp"
 #include "tests/registry/source/kubernetes/fake_api.hpp"
+#include "tests/registry/source/kubernetes/kept_sink.hpp"
 
 namespace meshdns::registry::kubernetes {
 namespace {
-
-using Labels = std::set<std::string>;
-
-// The resources that a registry would hold, by origin, over several runs.
-class KeptSink final : public SourceSink {
- public:
-  void apply(SourceBatch&& batch) override {
-    for (auto& change : batch.changes) {
-      if (change.effect == OriginChange::Effect::Remove) {
-        origins.erase(change.origin);
-        continue;
-      }
-      auto& held = origins[change.origin];
-      change.resources.for_each([&](std::string_view encoded, std::uint32_t) {
-        const auto stored = StoredResource::of_encoded(encoded, 0, 0);
-        held[stored->key_hash()] = stored->label();
-      });
-      for (const auto& key : change.removed) held.erase(hash_of(key));
-      if (change.effect == OriginChange::Effect::Retain)
-        std::erase_if(held, [&](const auto& item) {
-          return !std::ranges::binary_search(change.retained, item.first);
-        });
-      findings[change.origin] = change.findings;
-    }
-    complete = batch.complete;
-    if (!batch.origins) return;
-    const std::set<std::string> kept(batch.origins->begin(), batch.origins->end());
-    std::erase_if(origins, [&](const auto& item) { return !kept.contains(item.first); });
-  }
-  Labels labels() const {
-    Labels all;
-    for (const auto& [origin, held] : origins)
-      for (const auto& [hash, label] : held) all.insert(label);
-    return all;
-  }
-  std::set<std::string> known() const {
-    std::set<std::string> names;
-    for (const auto& [origin, held] : origins) names.insert(origin.substr(origin.find('/') + 1));
-    return names;
-  }
-
-  bool complete = false;
-  std::map<std::string, std::map<std::uint64_t, std::string>> origins;
-  std::map<std::string, std::vector<Finding>> findings;
-};
 
 struct SimulatedKind {
   std::string_view group;  // empty: the core group
@@ -92,7 +47,7 @@ constexpr std::array kKinds = {
 };
 constexpr std::string_view kCrdPlural = "customresourcedefinitions";
 
-class SimulatedServer final : public Transport {
+class SimulatedServer final : public FakeTransport {
  public:
   enum class State : std::uint8_t { Ready, Starting, Down };
 
@@ -101,14 +56,6 @@ class SimulatedServer final : public Transport {
       if (kind.is_custom) define(kind);
     add("namespaces", "shop");
   }
-
-  std::unique_ptr<Exchange> get(std::string path, Content, ResponseListener& listener) override {
-    const std::size_t id = ++last_id_;
-    open_[id] = {std::move(path), &listener, {}, 0};
-    return std::make_unique<Handle>(*this, id);
-  }
-  void renew_credentials() override {}
-  void distrust_connections() override {}
 
   // --- the store ---------------------------------------------------------------------------------
 
@@ -147,16 +94,16 @@ class SimulatedServer final : public Transport {
   void become(State state) {
     state_ = state;
     if (state == State::Down)
-      while (!open_.empty()) end(open_.begin()->first, fail("reset"));
+      while (!requests().empty()) end(requests().begin()->first, fail("reset"));
   }
   void forget_history() { history_.clear(), oldest_ = version_ + 1; }
 
   // Answers what is open, each at random.
   void work() {
     std::vector<std::size_t> ids;
-    for (const auto& [id, request] : open_) ids.push_back(id);
+    for (const auto& [id, request] : requests()) ids.push_back(id);
     for (const std::size_t id : ids)
-      if (open_.contains(id) && (!has_faults || chance(70))) serve(id);
+      if (requests().contains(id) && (!has_faults || chance(70))) serve(id);
   }
   bool chance(unsigned percent) { return random_() % 100 < percent; }
   std::size_t below(std::size_t limit) { return random_() % limit; }
@@ -166,11 +113,9 @@ class SimulatedServer final : public Transport {
   bool may_discover = true;
 
  private:
-  struct Request {
-    std::string path;
-    ResponseListener* listener = nullptr;
-    std::string watched;  // the plural, once the watch is open
-    int seen = 0;         // the version of the last event that was sent
+  struct Watch {
+    std::string plural;
+    int seen = 0;  // the version of the last event that was sent
   };
   // A list that is read page by page.
   struct Pages {
@@ -183,18 +128,6 @@ class SimulatedServer final : public Transport {
     std::string type;
     std::string name;
   };
-  class Handle final : public Exchange {
-   public:
-    Handle(SimulatedServer& server, std::size_t id) : server_(server), id_(id) {}
-    ~Handle() override { server_.open_.erase(id_); }
-    Handle(const Handle&) = delete;
-    Handle& operator=(const Handle&) = delete;
-
-   private:
-    SimulatedServer& server_;
-    std::size_t id_;
-  };
-
   void change(std::string_view plural, const std::string& name, std::string_view type) {
     ++version_;
     auto& of_kind = objects_[std::string(plural)];
@@ -206,8 +139,8 @@ class SimulatedServer final : public Transport {
   }
   void cut_watches_of(std::string_view plural) {
     for (auto again = true; std::exchange(again, false);)
-      for (const auto& [id, request] : open_)
-        if (request.watched == plural) {
+      for (const auto& [id, request] : requests())
+        if (watches_.contains(id) && watches_.at(id).plural == plural) {
           end(id, {});
           again = true;
           break;
@@ -215,26 +148,26 @@ class SimulatedServer final : public Transport {
   }
 
   void end(std::size_t id, const Result<void>& how) {
-    const auto request = open_.find(id);
+    const auto request = requests().find(id);
     ResponseListener* const listener = request->second.listener;
-    open_.erase(request);
+    requests().erase(request);
     listener->on_end(how);
   }
   void answer(std::size_t id, unsigned status, const std::string& body) {
-    ResponseListener* const listener = open_.at(id).listener;
+    ResponseListener* const listener = requests().at(id).listener;
     listener->on_head({status, {}, true});
-    if (!open_.contains(id)) return;
+    if (!requests().contains(id)) return;
     const bool is_cut = has_faults && status == 200 && chance(5);
     listener->on_body(is_cut ? body.substr(0, below(body.size() + 1)) : body);
-    if (open_.contains(id)) end(id, is_cut ? Result<void>(fail("cut")) : Result<void>());
+    if (requests().contains(id)) end(id, is_cut ? Result<void>(fail("cut")) : Result<void>());
   }
   void refuse(std::size_t id, unsigned status) {
     answer(id, status, R"({"kind":"Status","code":)" + std::to_string(status) + "}");
   }
 
   void serve(std::size_t id) {
-    const Request& request = open_.at(id);
-    if (!request.watched.empty()) return send_events(id);
+    const Request& request = requests().at(id);
+    if (watches_.contains(id)) return send_events(id);
     if (state_ == State::Down) return end(id, fail("refused"));
     if (has_faults && chance(12)) return fail_somehow(id);
     const std::string path = request.path.substr(0, request.path.find('?'));
@@ -287,7 +220,7 @@ class SimulatedServer final : public Transport {
     const auto kind = std::ranges::find(kKinds, plural, &SimulatedKind::plural);
     if (kind == kKinds.end() || !is_published(*kind)) return refuse(id, 404);
     if (plural == kCrdPlural && !shows_definitions) return refuse(id, 403);
-    const std::string& query = open_.at(id).path;
+    const std::string& query = requests().at(id).path;
     if (!query.contains("watch=1")) return list(id, *kind);
     const bool is_streamed = query.contains("sendInitialEvents");
     if (is_streamed && !streams_lists_) return refuse(id, 400);
@@ -296,13 +229,12 @@ class SimulatedServer final : public Transport {
     open_at(id, *kind, since, is_streamed);
   }
   void open_at(std::size_t id, const SimulatedKind& kind, int since, bool is_streamed) {
-    Request& request = open_.at(id);
-    request.watched = kind.plural;
-    request.seen = since;
+    watches_[id] = {std::string(kind.plural), since};
+    const Request& request = requests().at(id);
     ResponseListener* const listener = request.listener;
     const bool is_selected_here = is_selected(request.path, kind.plural);
     listener->on_head({200, {}, true});
-    if (!is_streamed || !open_.contains(id)) return;
+    if (!is_streamed || !requests().contains(id)) return;
     std::string events;
     if (is_selected_here)
       for (const auto& [name, version] : objects_[std::string(kind.plural)])
@@ -311,24 +243,25 @@ class SimulatedServer final : public Transport {
               std::to_string(since) + R"(","annotations":{"k8s.io/initial-events-end":"true"}}}})";
     const bool is_cut = has_faults && chance(10);
     listener->on_body(is_cut ? events.substr(0, below(events.size())) : events);
-    if (is_cut && open_.contains(id)) end(id, fail("cut"));
+    if (is_cut && requests().contains(id)) end(id, fail("cut"));
   }
   void send_events(std::size_t id) {
-    Request& request = open_.at(id);
+    const Request& request = requests().at(id);
+    Watch& watch = watches_.at(id);
     if (has_faults && chance(3)) return end(id, chance(50) ? Result<void>() : fail("cut"));
-    const auto kind = std::ranges::find(kKinds, request.watched, &SimulatedKind::plural);
-    if (request.seen < oldest_ - 1) {
+    const auto kind = std::ranges::find(kKinds, watch.plural, &SimulatedKind::plural);
+    if (watch.seen < oldest_ - 1) {
       request.listener->on_body(R"({"type":"ERROR","object":{"code":410,"reason":"Expired"}})");
       return;
     }
     std::string events;
     for (const Event& event : history_) {
-      if (event.version <= request.seen || event.plural != request.watched) continue;
+      if (event.version <= watch.seen || event.plural != watch.plural) continue;
       if (!is_selected(request.path, event.plural)) continue;
       events += R"({"type":")" + event.type + R"(","object":)" +
                 object(*kind, event.name, event.version) + "}\n";
     }
-    request.seen = version_;
+    watch.seen = version_;
     events += R"({"type":"BOOKMARK","object":{"metadata":{"resourceVersion":")" +
               std::to_string(version_) + R"("}}})";
     request.listener->on_body(events);
@@ -336,7 +269,7 @@ class SimulatedServer final : public Transport {
 
   // By pages of two, each of which may fail.
   void list(std::size_t id, const SimulatedKind& kind) {
-    const std::string query = open_.at(id).path;
+    const std::string query = requests().at(id).path;
     const std::size_t token = query.find("continue=");
     const std::size_t from =
         token == std::string::npos ? 0 : std::strtoul(query.c_str() + token + 9, nullptr, 10);
@@ -369,8 +302,7 @@ class SimulatedServer final : public Transport {
   std::map<std::string, std::map<std::string, int>> objects_;
   std::vector<Event> history_;
   std::map<std::string, Pages> pages_;
-  std::map<std::size_t, Request> open_;
-  std::size_t last_id_ = 0;
+  std::map<std::size_t, Watch> watches_;  // by the number of the request
 };
 
 // Sanitizers make each of them ten times slower.
