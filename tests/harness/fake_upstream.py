@@ -264,9 +264,9 @@ class _OverStream:
 
 class FakeUpstream:
     """Serves from its own thread from construction to close().  Without `tcp`, connections are refused; with `certificates`,
-    a certificate and its key, it speaks TLS only."""
+    a certificate and its key, it speaks TLS only.  `zone` stands for the records: it has answer(response)."""
 
-    def __init__(self, records=(), rules=(), address="127.0.0.1", port=None, tcp=True, certificates=None, seed=1):
+    def __init__(self, records=(), rules=(), address="127.0.0.1", port=None, tcp=True, certificates=None, zone=None, seed=1):
         self.address = address
         self._listens_on_tcp = tcp
         self._tls = None
@@ -278,7 +278,7 @@ class FakeUpstream:
         self._lock = threading.Lock()
         self._received = []
         self._chance = random.Random(seed)
-        self.set(records, rules)
+        self._zone, self._rules = zone or Zone(records), self.parse_rules(rules)
         self._selector = selectors.DefaultSelector()
         self._due = []  # heap of (time, tie, action)
         self._tie = itertools.count()

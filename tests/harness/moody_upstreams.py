@@ -12,10 +12,9 @@ CLOSED = "closed"  # a mood in which nobody listens
 
 
 class _Moody(FakeUpstream):
-    def __init__(self, moods, mood, zone, **options):
+    def __init__(self, moods, mood, **options):
         self._names, self._mood, self._by_mood = list(moods), mood, None
         super().__init__(**options)
-        self._zone = zone or self._zone
         self._by_mood = [self.parse_rules(rules) for rules in moods.values()]
 
     @property
