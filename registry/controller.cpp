@@ -75,50 +75,63 @@ std::string_view to_string(Event event) {
   return "";
 }
 
-std::optional<ServiceEvent> difference(std::string_view host, std::string_view ns,
-                                       const Ref<const ServiceRecord>& before,
-                                       const Ref<const ServiceRecord>& after) {
-  const bool was = before && !before->placeholder;
-  const bool is = after && !after->placeholder;
+std::optional<Event> event_of(const RecordChange& change) {
+  const bool was = change.before && !change.before->placeholder;
+  const bool is = change.after && !change.after->placeholder;
   if (!was && !is) return std::nullopt;
-  if (was && is && same_service(*before, *after)) return std::nullopt;
-  ServiceEvent event;
-  event.event = !was ? Event::Add : !is ? Event::Delete : Event::Update;
-  event.host = host;
-  event.ns = ns;
-  if (was) event.before = before;
-  if (is) event.after = after;
-  return event;
+  if (!was) return Event::Add;
+  if (!is) return Event::Delete;
+  if (same_service(*change.before, *change.after)) return std::nullopt;
+  return Event::Update;
 }
 
-void Controller::notify(const std::vector<ServiceEvent>& events, const Snapshot& snapshot) const {
-  for (const auto& event : events)
-    for (const auto& handler : handlers_) handler(event, snapshot);
+std::shared_ptr<const Controller::Handler> Controller::attach(Handler handler) {
+  auto attached = std::make_shared<const Handler>(std::move(handler));
+  handlers_.push_back(attached);
+  return attached;
+}
+
+void Controller::append_service_handler(ServiceHandler handler) {
+  appended_.push_back(
+      attach([handler = std::move(handler)](const Changes& changes, const Snapshot& snapshot) {
+        for (const RecordChange& change : changes.records)
+          if (const auto event = event_of(change)) handler(*event, change, snapshot);
+      }));
+}
+
+bool Controller::has_handlers() {
+  std::erase_if(handlers_, [](const auto& handler) { return handler.expired(); });
+  return !handlers_.empty();
+}
+
+void Controller::notify(const Changes& changes, const Snapshot& snapshot) {
+  // A handler may attach others.
+  for (std::size_t i = 0; i < handlers_.size(); ++i)
+    if (const auto handler = handlers_[i].lock()) (*handler)(changes, snapshot);
 }
 
 void add_changes_of_pods(std::span<const IpAddress> addresses, const Snapshot& snapshot,
-                         std::vector<HostChange>& changes) {
+                         std::vector<RecordChange>& changes) {
   if (addresses.empty()) return;
   std::set<std::pair<std::string_view, std::string_view>> known;
-  for (const auto& change : changes) known.insert({change.host, change.ns});
-  std::vector<HostChange> added;
+  for (const auto& change : changes) known.insert({change.host, change.ns()});
+  std::vector<RecordChange> added;
   for (const HostEntry* entry : hosts_with(addresses, snapshot))
     for (const ServiceRecord* record : entry->records()) {
       if (known.contains({entry->host(), record->ns->text()})) continue;
       const Ref<const ServiceRecord> same(record);
-      added.push_back({std::string(entry->host()), std::string(record->ns->text()), same, same});
+      added.push_back({std::string(entry->host()), same, same});
     }
   std::ranges::move(added, std::back_inserter(changes));
 }
 
 void compare_with_former(const HostTable& former, const HostTable& now,
-                         std::vector<HostChange>& changes) {
-  for (auto& change : changes) change.before = record_of(former, change.host, change.ns);
+                         std::vector<RecordChange>& changes) {
+  for (auto& change : changes) change.before = record_of(former, change.host, change.ns());
   former.for_each([&](const HostEntry& entry) {
     for (const ServiceRecord* record : entry.records())
       if (!record_of(now, entry.host(), record->ns->text()))
-        changes.push_back({std::string(entry.host()), std::string(record->ns->text()),
-                           Ref<const ServiceRecord>(record), nullptr});
+        changes.push_back({std::string(entry.host()), Ref<const ServiceRecord>(record), nullptr});
   });
 }
 

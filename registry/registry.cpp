@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
-#include <unordered_map>
 #include <utility>
 
 #include "registry/registry_state.hpp"
@@ -19,35 +18,6 @@ bool may_answer_otherwise(const Snapshot& former, const Snapshot& now) {
 }
 
 }  // namespace
-
-// --- Transaction --------------------------------------------------------------------------------
-
-void Transaction::upsert(const Resource& resource, OriginId origin, std::uint32_t line) {
-  upserts_.push_back(StoredResource::encode(resource, origin, line));
-}
-void Transaction::upsert(StoredRef resource) { upserts_.push_back(std::move(resource)); }
-void Transaction::upsert(std::string_view encoded, OriginId origin, std::uint32_t line) {
-  upserts_.push_back(StoredResource::of_encoded(encoded, origin, line));
-}
-void Transaction::remove(ResourceKey key, OriginId origin) {
-  removals_.emplace_back(std::move(key), origin);
-}
-void Transaction::remove(std::uint64_t key_hash, OriginId origin) {
-  hashed_removals_.emplace_back(key_hash, origin);
-}
-void Transaction::replace_origin(OriginId origin, std::vector<ResourceKey> keep) {
-  replaced_.emplace_back(origin, std::move(keep));
-}
-void Transaction::remove_origin(OriginId origin) {
-  replace_origin(origin, {});
-  removed_origins_.push_back(origin);
-}
-void Transaction::retain(OriginId origin, std::vector<std::uint64_t> retained) {
-  retained_.emplace_back(origin, std::move(retained));
-}
-void Transaction::set_resolved(std::string_view ns, ResolvedName name) {
-  resolved_.emplace_back(ns, std::move(name));
-}
 
 Registry::Registry(MeshSettings settings)
     : state_(std::make_unique<State>(std::move(settings), nullptr)) {
@@ -97,7 +67,7 @@ void Registry::set_publish(std::function<void(std::shared_ptr<const Snapshot>)> 
   state_->publish = std::move(publish);
 }
 
-void Registry::set_before_publish(std::function<void(const AnswerChange&)> before_publish) {
+void Registry::set_before_publish(std::function<void(const Changes&)> before_publish) {
   state_->before_publish = std::move(before_publish);
 }
 
@@ -105,78 +75,76 @@ void Registry::set_interrupt(std::function<bool()> interrupt) {
   state_->interrupt = std::move(interrupt);
 }
 
-CommitSummary Registry::finish(Change& change) {
-  change.wants_events = controller_.has_handlers();
-  change.wants_changes = controller_.change_handler() != nullptr;
-  change.wants_answers = state_->before_publish != nullptr;
+Changes Registry::finish(Change& change) {
+  Changes& changes = change.changes;
+  change.wants_records = state_->before_publish != nullptr || controller_.has_handlers();
   if (!state_->interrupted) state_->settle(change);
-  if (change.summary.interrupted = state_->interrupted; state_->interrupted)
-    return std::move(change.summary);
+  if (changes.interrupted = state_->interrupted; state_->interrupted) return std::move(changes);
   const auto former = std::exchange(current_, state_->snapshot());
-  if (change.wants_answers) {
-    change.answers.everything |=
-        change.replaced != nullptr || may_answer_otherwise(*former, *current_);
-    state_->before_publish(change.answers);
+  changes.everything |= change.replaced != nullptr || may_answer_otherwise(*former, *current_);
+  if (change.wants_records) {
+    add_changes_of_pods(change.pod_addresses, *current_, changes.records);
+    if (change.replaced != nullptr)
+      compare_with_former(*change.replaced, state_->hosts, changes.records);
   }
+  if (state_->before_publish) state_->before_publish(changes);
   if (state_->publish) state_->publish(current_);
-  notify(change);
-  return std::move(change.summary);
+  controller_.notify(changes, *current_);
+  return std::move(changes);
 }
 
-void Registry::notify(Change& change) {
-  if (controller_.has_handlers()) controller_.notify(change.events, *current_);
-  if (!change.wants_changes) return;
-  add_changes_of_pods(change.pod_addresses, *current_, change.changes);
-  if (change.replaced != nullptr)
-    compare_with_former(*change.replaced, state_->hosts, change.changes);
-  controller_.change_handler()(change.changes);
-}
-
-CommitSummary Registry::commit(Transaction&& transaction) {
+Changes Registry::commit(Transaction&& transaction) {
+  using Effect = OriginChange::Effect;
   Change change;
-  change.wants_changes = controller_.change_handler() != nullptr;
-  // The objects that each replaced origin keeps, as hashes of their keys.
-  std::unordered_map<OriginId, std::vector<std::uint64_t>> replaced;
-  for (const auto& [origin, keep] : transaction.replaced_)
-    for (auto& kept = replaced[origin]; const auto& key : keep) kept.push_back(hash_of(key));
+  change.wants_records = state_->before_publish != nullptr || controller_.has_handlers();
   OriginTable& origins = state_->origins;
   const OriginTable::Exchange exchange = state_->exchange_in(change);
-  std::size_t& changed = change.summary.changed_resources;
-  for (const auto& resource : transaction.upserts_) {
+  std::size_t& changed = change.changes.changed_resources;
+  for (const auto& resource : transaction.restored) {
     if (state_->is_interrupted()) return finish(change);
     changed += origins.upsert(resource, exchange);
-    if (const auto it = replaced.find(resource->origin()); it != replaced.end())
-      it->second.push_back(resource->key_hash());
   }
-  for (auto& [origin, kept] : replaced) {
-    std::ranges::sort(kept);
-    changed += origins.retain(origin, kept, exchange);
+  for (auto& [name, effect, resources, kept, removed, findings] : transaction.changes) {
+    if (effect == Effect::Keep || effect == Effect::Remove) continue;
+    const OriginId origin = origins.id_of(name);
+    resources.for_each([&](std::string_view encoded, std::uint32_t line) {
+      if (state_->is_interrupted()) return;
+      const StoredRef resource = StoredResource::of_encoded(encoded, origin, line);
+      changed += origins.upsert(resource, exchange);
+      if (effect == Effect::Replace) kept.push_back(resource->key_hash());
+    });
+    if (state_->interrupted) return finish(change);
+    resources.clear();
   }
-  for (const auto& [origin, retained] : transaction.retained_)
-    changed += origins.retain(origin, retained, exchange);
-  for (const auto& [key, origin] : transaction.removals_)
-    changed += origins.remove(key, origin, exchange);
-  for (const auto& [key_hash, origin] : transaction.hashed_removals_)
-    changed += origins.remove(key_hash, origin, exchange);
-  for (const OriginId origin : transaction.removed_origins_) origins.forget(origin);
+  for (auto& [name, effect, resources, kept, removed, findings] : transaction.changes) {
+    if (effect == Effect::Keep) continue;
+    const OriginId origin = origins.id_of(name);
+    if (effect != Effect::Update) {
+      std::ranges::sort(kept);
+      changed += origins.retain(origin, kept, exchange);
+    }
+    for (const std::uint64_t key_hash : removed)
+      changed += origins.remove(key_hash, origin, exchange);
+    if (effect == Effect::Remove) origins.forget(origin);
+  }
   std::set<HostKey> resolved_for;  // sets that use one or many of the names are derived once
-  for (auto& [ns_text, name] : transaction.resolved_)
+  for (auto& [ns_text, name] : transaction.resolved)
     if (const SymbolRef ns = state_->symbols.find(ns_text))
       state_->endpoint_names.resolve(ns, std::move(name), resolved_for);
   for (const auto& key : resolved_for) change.hosts.mark(key);
   state_->symbols.sweep_if_grown();
   if (state_->take_settings_change()) {
-    CommitSummary summary = rebuild(state_->configured);
-    summary.changed_resources = changed;
-    summary.mesh_config_changed = true;
-    return summary;
+    Changes changes = rebuild(state_->configured);
+    changes.changed_resources = changed;
+    changes.mesh_config_changed = true;
+    return changes;
   }
   return finish(change);
 }
 
-CommitSummary Registry::set_settings(MeshSettings settings) { return rebuild(std::move(settings)); }
+Changes Registry::set_settings(MeshSettings settings) { return rebuild(std::move(settings)); }
 
-CommitSummary Registry::rebuild(MeshSettings configured) {
+Changes Registry::rebuild(MeshSettings configured) {
   // Hosts, visibility and clients all depend on the settings: everything is linked anew, from the
   // same resources, and published as one generation.
   auto old = std::move(state_);
@@ -198,21 +166,22 @@ CommitSummary Registry::rebuild(MeshSettings configured) {
   change.replaced = &old->hosts;
   const OriginTable::Exchange exchange = state_->exchange_in(change);
   old->origins.resources().for_each([&](const StoredResource& resource) {
-    change.summary.changed_resources += state_->origins.upsert(StoredRef(&resource), exchange);
+    change.changes.changed_resources += state_->origins.upsert(StoredRef(&resource), exchange);
   });
   state_->config_maps_changed = false;
-  CommitSummary summary = finish(change);
+  Changes changes = finish(change);
   const std::set<NameUse> before = old->endpoint_names.uses();
   const std::set<NameUse> after = state_->endpoint_names.uses();
-  summary.names_added.clear();
-  summary.names_removed.clear();
-  std::ranges::set_difference(after, before, std::back_inserter(summary.names_added));
-  std::ranges::set_difference(before, after, std::back_inserter(summary.names_removed));
-  summary.all_names_touched = true;
-  return summary;
+  EndpointNameTable::Difference& names = changes.names;
+  names.added.clear();
+  names.removed.clear();
+  std::ranges::set_difference(after, before, std::back_inserter(names.added));
+  std::ranges::set_difference(before, after, std::back_inserter(names.removed));
+  names.all_touched = true;
+  return changes;
 }
 
-CommitSummary Registry::set_vip_allocator(std::unique_ptr<VipAllocator> allocator) {
+Changes Registry::set_vip_allocator(std::unique_ptr<VipAllocator> allocator) {
   state_->vips.set_allocator(std::move(allocator));
   Change change;
   return finish(change);

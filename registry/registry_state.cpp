@@ -114,7 +114,7 @@ void Registry::State::link_workload(const Resource& workload, const StoredRef& s
       if (hosts.find(set) != nullptr) change.hosts.mark(ns, set);
     });
   clients.link_workload(stored, workload, add);
-  if (const auto* pod = std::get_if<Pod>(&workload); pod != nullptr && change.wants_changes)
+  if (const auto* pod = std::get_if<Pod>(&workload); pod != nullptr && change.wants_records)
     change.pod_addresses.insert(change.pod_addresses.end(), pod->ips.begin(), pod->ips.end());
   if (stored->kind() == Kind::Pod && settings->pods == PodNames::Verified)
     note_pod_names(stored->ns());
@@ -210,13 +210,7 @@ void Registry::State::rederive_marked(Change& change) {
   }
   if (interrupted) return;
   reverse.apply();
-  EndpointNameTable::Difference names = endpoint_names.take_difference();
-  CommitSummary& summary = change.summary;
-  summary.names_added = std::move(names.added);
-  summary.names_removed = std::move(names.removed);
-  summary.names_touched = std::move(names.touched);
-  summary.namespaces_touched = std::move(names.touched_namespaces);
-  summary.all_names_touched = names.all_touched;
+  change.changes.names = endpoint_names.take_difference();
 }
 
 void Registry::State::rederive(const HostKey& key, const SourceChange& sources,
@@ -244,14 +238,14 @@ void Registry::State::replace_derived(Change& change) {
   const auto derived = std::exchange(change.derived, {});
   if (derived.empty() || hosts.put(change.host, derived) < 2) return;
   const auto has_host = std::ranges::count_if(derived, [](const auto& d) { return !!d.record; });
-  change.summary.conflicts.insert(change.summary.conflicts.end(),
-                                  static_cast<std::size_t>(has_host), change.host);
+  auto& conflicts = change.changes.conflicts;
+  conflicts.insert(conflicts.end(), static_cast<std::size_t>(has_host), change.host);
 }
 
 // Puts a record into the tables for lookups, and notes the effects.
 void Registry::State::put(const HostKey& key, const Ref<const ServiceRecord>& before,
                           const Ref<const ServiceRecord>& after, Change& change) {
-  CommitSummary& summary = change.summary;
+  Changes& changes = change.changes;
   change.derived.push_back({key.ns, after});
   members.exchange(key, before.get(), after.get(),
                    [&](const HostKey& host) { change.hosts.mark(host); });
@@ -262,13 +256,8 @@ void Registry::State::put(const HostKey& key, const Ref<const ServiceRecord>& be
   non_terminals.exchange(key, before.get(), after.get(), settings->cluster_domain);
   endpoint_names.exchange(key, before.get(), after.get());
   endpoint_names.note_host(key, before.get(), after.get(), settings->cluster_domain);
-  if (change.wants_events)
-    if (auto event = difference(key.host, key.ns->text(), before, after))
-      change.events.push_back(std::move(*event));
-  if (change.wants_answers) change.answers.hosts.push_back(key.host);
-  if (change.wants_changes)
-    change.changes.push_back({key.host, std::string(key.ns->text()), before, after});
-  ++summary.changed_hosts;
+  if (change.wants_records) change.changes.records.push_back({key.host, before, after});
+  ++changes.changed_hosts;
   if (!after) return;
   if (after->is_of_cluster() && after->endpoints() != nullptr)
     facts.members.add(std::string_view(key.host).substr(0, key.host.find('.')));
@@ -277,10 +266,10 @@ void Registry::State::put(const HostKey& key, const Ref<const ServiceRecord>& be
     if (const auto dot = after->details->short_name.find('.'); dot != std::string::npos)
       facts.members.add(std::string_view(after->details->short_name).substr(dot + 1));
   if (after->refused && !(before && before->refused))
-    summary.refused.push_back({key.host, after->source, after->details->notes.back()});
+    changes.refused.push_back({key.host, after->source, after->details->notes.back()});
   if (after->details && after->details->has_ordered_names)
     for (const auto& name : after->details->resolved_names)
-      summary.names_in_order.push_back({name, std::string(key.ns->text())});
+      changes.names_in_order.push_back({name, std::string(key.ns->text())});
 }
 
 void Registry::State::mark_networks(Change& change) {
@@ -311,7 +300,7 @@ void Registry::State::settle_gateways(Change& change) {
                        },
                    .on_refused =
                        [&](const std::string& host, const StoredRef& source) {
-                         change.summary.refused.push_back(
+                         change.changes.refused.push_back(
                              {host, source, std::string(rule_of(Claim::GatewayNameOfAll).reason)});
                        }});
 }
@@ -330,8 +319,8 @@ void Registry::State::settle(Change& change) {
 
 void Registry::State::update_clients(Change& change) {
   ClientTable::Update update = clients.update();
-  change.answers.everything |= update.everyone;
-  change.answers.clients = std::move(update.addresses);
+  change.changes.everything |= update.everyone;
+  change.changes.clients = std::move(update.addresses);
 }
 
 std::shared_ptr<const Snapshot> Registry::State::snapshot() {

@@ -27,15 +27,10 @@ struct Registry::Change {
   // The records that are derived of one host, until the next host.
   std::string host;
   std::vector<HostTable::Replacement> derived;
-  bool wants_events = false;
-  std::vector<ServiceEvent> events;
-  bool wants_answers = false;
-  AnswerChange answers;
-  bool wants_changes = false;
-  std::vector<HostChange> changes;
   std::vector<IpAddress> pod_addresses;  // of changed Pods, which endpoints may be
   const HostTable* replaced = nullptr;   // the hosts before a change of the settings
-  CommitSummary summary;
+  bool wants_records = false;
+  Changes changes;
 };
 
 // The tables, and how a resource of each kind goes into them.
@@ -107,7 +102,7 @@ struct Registry::State : Tables {
   std::map<ResourceKey, StoredRef> config_maps;
   bool config_maps_changed = false;
   Snapshot facts;  // generation, serial and the state of the sources; without tables
-  std::function<void(const AnswerChange&)> before_publish;
+  std::function<void(const Changes&)> before_publish;
   std::function<void(std::shared_ptr<const Snapshot>)> publish;
   std::function<bool()> interrupt;
   std::size_t steps = 0;

@@ -242,9 +242,9 @@ HttpResponse RegistryStreams::watch(const ServicePage& page, ServiceFilter filte
     return json_error(
         "too many watches: at most " + std::to_string(kMaxWatches) + " can be open; close one",
         503);
-  if (!registry_.controller().change_handler())
-    registry_.controller().set_change_handler(
-        [this](const std::vector<registry::HostChange>& changes) { note(changes); });
+  if (!handler_)
+    handler_ = registry_.controller().attach(
+        [this](const registry::Changes& changes, const registry::Snapshot&) { note(changes); });
   HttpResponse response{200, "application/json", {}};
   response.stream = std::make_shared<HttpStream>(slow_reader());
   watches_.push_back({response.stream,
@@ -254,15 +254,15 @@ HttpResponse RegistryStreams::watch(const ServicePage& page, ServiceFilter filte
   return response;
 }
 
-void RegistryStreams::note(const std::vector<registry::HostChange>& changes) {
-  for (const auto& change : changes) {
+void RegistryStreams::note(const registry::Changes& changes) {
+  for (const auto& change : changes.records) {
     const bool is_watched = std::ranges::any_of(watches_, [&](const Watch& watch) {
-      return watch.feed->filter().has(change.host, change.ns);
+      return watch.feed->filter().has(change.host, change.ns());
     });
     if (!is_watched) continue;
     auto pending = std::make_shared<PendingChange>();
     pending->host = change.host;
-    pending->ns = change.ns;
+    pending->ns = change.ns();
     if (change.before)
       for (const registry::ServiceRecord* service : services_of(*change.before))
         pending->known.push_back(id_of(change.host, *service));
@@ -292,7 +292,7 @@ void RegistryStreams::turn() {
 void RegistryStreams::forget_closed() {
   std::erase_if(lists_, [](const List& list) { return list.stream->is_closed(); });
   std::erase_if(watches_, [](const Watch& watch) { return watch.stream->is_closed(); });
-  if (watches_.empty()) registry_.controller().set_change_handler(nullptr);
+  if (watches_.empty()) handler_.reset();
 }
 
 void RegistryStreams::advance() {
@@ -347,7 +347,7 @@ void RegistryStreams::plan_next_turn() {
 
 void RegistryStreams::close() {
   if (std::exchange(is_closed_, true)) return;
-  registry_.controller().set_change_handler(nullptr);
+  handler_.reset();
   for (const Watch& watch : watches_) {
     watch.stream->write(watch_error("Stopping", "the daemon stops"));
     watch.stream->finish();

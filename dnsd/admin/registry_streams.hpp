@@ -181,7 +181,7 @@ class RegistryStreams {
 
   HttpResponse list(const ServicePage& page, ServiceFilter filter);
   HttpResponse watch(const ServicePage& page, ServiceFilter filter);
-  void note(const std::vector<registry::HostChange>& changes);
+  void note(const registry::Changes& changes);
   void note(const std::shared_ptr<const PendingChange>& change);
   void run_later(std::chrono::milliseconds delay);
   void turn();
@@ -196,6 +196,7 @@ class RegistryStreams {
   loop::Timer timer_;
   std::vector<List> lists_;
   std::vector<Watch> watches_;
+  std::shared_ptr<const registry::Controller::Handler> handler_;  // null: there is no watch
   bool is_closed_ = false;
 };
 

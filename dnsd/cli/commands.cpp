@@ -199,29 +199,6 @@ void check_hosts_file(const std::string& path, registry::Checker& checker) {
   }
 }
 
-// The objects of a check on their way into a registry.
-class CheckedObjects {
- public:
-  // REQUIRES: both outlive it.
-  CheckedObjects(registry::Checker& checker, registry::Registry& registry) : registry_(registry) {
-    checker.set_resource_listener(
-        [this](const registry::Resource& resource, const std::string& path, std::uint32_t line) {
-          if (path != path_ || !origin_) origin_ = registry_.origin(path);
-          path_ = path;
-          transaction_.upsert(resource, *origin_, line);
-        });
-  }
-  CheckedObjects(const CheckedObjects&) = delete;
-  CheckedObjects& operator=(const CheckedObjects&) = delete;
-  registry::CommitSummary commit() { return registry_.commit(std::move(transaction_)); }
-
- private:
-  registry::Registry& registry_;
-  registry::Transaction transaction_;
-  std::string path_;
-  std::optional<registry::OriginId> origin_;  // of path_
-};
-
 // Reads the files below `path` into the registry; false, with a message, if that is impossible.
 // Invalid objects are left out.
 bool read_for_diff(const std::string& path, registry::Registry& registry, std::ostream& err) {
@@ -229,19 +206,23 @@ bool read_for_diff(const std::string& path, registry::Registry& registry, std::o
   registry::Checker checker(registry::Strictness::Usual, [&](const registry::Finding& finding) {
     if (finding.severity == registry::Severity::Error) lines.print(finding);
   });
-  CheckedObjects objects(checker, registry);
+  registry::Transaction transaction;
+  checker.set_resource_listener(
+      [&](const auto& resource, const std::string& origin, std::uint32_t line) {
+        transaction.upsert(resource, origin, line);
+      });
   registry::ManifestOptions options;
   options.gateway_kinds = registry::gateway_kinds_to_read(*registry.current()->settings);
   checker.check(path, registry::read_manifest, options);
-  objects.commit();
+  registry.commit(std::move(transaction));
   return !checker.summary().cannot_run;
 }
 
 // Warns of names that objects give to gateways and may not give.  Checker::check_claims() has the
 // other refusals.
-void warn_of_gateway_names(const registry::CommitSummary& summary,
-                           const registry::Snapshot& snapshot, registry::Checker& checker) {
-  for (const auto& claim : summary.refused) {
+void warn_of_gateway_names(const registry::Changes& changes, const registry::Snapshot& snapshot,
+                           registry::Checker& checker) {
+  for (const auto& claim : changes.refused) {
     const registry::StoredResource& source = *claim.source;
     if (source.kind() != registry::Kind::Service && !registry::is_gateway_kind(source.kind()))
       continue;
@@ -292,13 +273,17 @@ int run_check(const Arguments& arguments, std::ostream& out, std::ostream& err) 
     for (const auto& finding : loaded.findings) checker.add(finding);
   }
   registry::Registry registry(loaded.config.mesh);
-  CheckedObjects objects(checker, registry);
+  registry::Transaction transaction;
+  checker.set_resource_listener(
+      [&](const auto& resource, const std::string& path, std::uint32_t line) {
+        transaction.upsert(resource, path, line);
+      });
   registry::ManifestOptions of_paths;
   of_paths.gateway_kinds = registry::gateway_kinds_to_read(loaded.config.mesh);
   for (const auto& path : arguments.paths) checker.check(path, registry::read_manifest, of_paths);
   if (arguments.paths.empty() && loaded.valid()) check_sources(loaded.config, checker);
   if (loaded.valid()) check_hosts_file(loaded.config.hosts.file, checker);
-  const registry::CommitSummary committed = objects.commit();
+  const registry::Changes committed = registry.commit(std::move(transaction));
   warn_of_gateway_names(committed, *registry.current(), checker);
   // With those of MeshConfig: the root namespace is exempt from some of the rules.
   checker.check_claims(*registry.current()->settings);

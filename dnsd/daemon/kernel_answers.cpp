@@ -161,8 +161,8 @@ void KernelAnswers::begin_feed() {
   feed_ = std::make_shared<KernelFeed>(maps_, random_value<AnswerSlots::Key>(),
                                        random_value<std::uint64_t>() | 1);
   feed_->set_price(RateAccounts::price_us(config_.server.rate_limit.responses_per_second));
-  registry_.set_before_publish([this](const registry::AnswerChange& change) {
-    feed_->slots().begin_change(change, registry_.current()->settings->cluster_domain);
+  registry_.set_before_publish([this](const registry::Changes& changes) {
+    feed_->slots().begin_change(changes, registry_.current()->settings->cluster_domain);
   });
   workers_.feed_kernel(feed_);
   maps_->control().sample_every = samples_->every();

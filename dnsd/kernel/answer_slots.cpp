@@ -70,15 +70,15 @@ void AnswerSlots::move_host(std::string_view host, std::string_view cluster_doma
   move(is_above_services(host, cluster_domain) ? MESHDNS_SLOT_OF_ALL : slot_of(host));
 }
 
-void AnswerSlots::begin_change(const registry::AnswerChange& change,
-                               std::string_view cluster_domain) {
+void AnswerSlots::begin_change(const registry::Changes& changes, std::string_view cluster_domain) {
   sequence_.fetch_or(1, std::memory_order_acq_rel);
   // So many move about every slot of some answer.
   constexpr std::size_t kMany = MESHDNS_SLOTS / 4;
-  if (change.everything || change.hosts.size() + change.clients.size() > kMany)
+  if (changes.everything || changes.records.size() + changes.clients.size() > kMany)
     return move(MESHDNS_SLOT_OF_ALL);
-  for (const auto& host : change.hosts) move_host(host, cluster_domain);
-  for (const auto& client : change.clients) move(slot_of(client));
+  for (const auto& change : changes.records)
+    if (!change.before || change.before != change.after) move_host(change.host, cluster_domain);
+  for (const auto& client : changes.clients) move(slot_of(client));
 }
 
 void AnswerSlots::end_change() {

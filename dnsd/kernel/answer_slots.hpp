@@ -79,7 +79,7 @@ class AnswerSlots {
   // Moves the counters of all that `change` may change.  Call it before the change is published,
   // and end_change() after that of the last of several changes.  `cluster_domain`: as of the new
   // snapshot.
-  void begin_change(const registry::AnswerChange& change, std::string_view cluster_domain);
+  void begin_change(const registry::Changes& changes, std::string_view cluster_domain);
   void end_change();
   // No moment is usable any more, and no answer holds.
   void retire();

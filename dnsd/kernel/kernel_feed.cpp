@@ -77,7 +77,7 @@ KernelFeed::KernelFeed(std::shared_ptr<const KernelStore> store, const AnswerSlo
                        std::uint64_t owner)
     : store_(std::move(store)), key_(key), owner_(owner), slots_(store_->generations(), key) {
   std::atomic_ref(store_->control().owner).store(owner_, std::memory_order_seq_cst);
-  slots_.begin_change({.everything = true, .hosts = {}, .clients = {}}, {});
+  slots_.begin_change({.everything = true}, {});
   slots_.end_change();
 }
 
@@ -109,7 +109,7 @@ void KernelFeed::retire() {
 
 // Contains what views and answers read of a client.  Its own name and labels are left out: what
 // they select is in the scope.  A scope ends only together with all answers
-// (AnswerChange::everything), so that its address names it.
+// (Changes::everything), so that its address names it.
 KernelFeed::View KernelFeed::view_of(const registry::Client& client) const {
   ViewText text;
   text.add(client.ns);

@@ -35,7 +35,7 @@ void RegistryFeed::set_sources(std::set<std::string> sources) {
   for (const auto& [source, origins] : origins_by_source_)
     for (const auto& origin : origins) given_up.erase(origin);
   for (const auto& origin : given_up) {
-    transaction.remove_origin(registry_.origin(origin));
+    transaction.remove_origin(origin);
     forget_findings(origin);
   }
   if (!transaction.empty()) follow(registry_.commit(std::move(transaction)));
@@ -43,7 +43,7 @@ void RegistryFeed::set_sources(std::set<std::string> sources) {
 
 void RegistryFeed::restore(registry::SavedSnapshot&& saved) {
   registry::Transaction transaction;
-  for (auto& resource : saved.resources) transaction.upsert(std::move(resource));
+  transaction.restored = std::move(saved.resources);
   for (std::size_t i = 0; i < saved.sources.size(); ++i)
     if (saved.wanted[i] && saved.sources[i].complete)
       restored_[saved.sources[i].name].complete = true;
@@ -93,13 +93,13 @@ void RegistryFeed::confirm(const registry::SourceBatch& batch, registry::Transac
   const auto restored = restored_.find(batch.source);
   if (restored == restored_.end()) return;
   auto& unconfirmed = restored->second.origins;
-  for (const auto& change : batch.changes) unconfirmed.erase(change.origin);
+  for (const auto& change : transaction.changes) unconfirmed.erase(change.origin);
   if (!batch.complete) return;
   // A collection that may not be read any more is still one of the source's.
   if (batch.origins)
     for (const auto& origin : *batch.origins) unconfirmed.erase(origin);
   for (const auto& origin : unconfirmed) {
-    transaction.remove_origin(registry_.origin(origin));
+    transaction.remove_origin(origin);
     origins_by_source_[batch.source].erase(origin);
   }
   restored_.erase(restored);
@@ -107,31 +107,19 @@ void RegistryFeed::confirm(const registry::SourceBatch& batch, registry::Transac
 
 void RegistryFeed::apply(registry::SourceBatch&& batch) {
   using Effect = registry::OriginChange::Effect;
-  registry::Transaction transaction;
   auto& origins = origins_by_source_[batch.source];
-  std::size_t parsed_resources = 0;
-  for (auto& change : batch.changes) {
+  bool is_list_over = false;
+  for (const auto& change : batch.changes) {
     report(change);
     note_held(change);
-    if (change.effect == Effect::Keep) continue;
-    const registry::OriginId origin = registry_.origin(change.origin);
-    if (change.effect == Effect::Remove) {
+    unreturned_ += change.resources.size();
+    is_list_over |= change.effect != Effect::Update;
+    if (change.effect == Effect::Remove)
       origins.erase(change.origin);
-      transaction.remove_origin(origin);
-      continue;
-    }
-    origins.insert(change.origin);
-    parsed_resources += change.resources.size();
-    change.resources.for_each([&](std::string_view encoded, std::uint32_t line) {
-      transaction.upsert(encoded, origin, line);
-    });
-    change.resources.clear();
-    for (auto& key : change.removed) transaction.remove(std::move(key), origin);
-    for (const std::uint64_t hash : change.removed_hashes) transaction.remove(hash, origin);
-    if (change.effect == Effect::Replace)
-      transaction.replace_origin(origin, std::move(change.keep));
-    if (change.effect == Effect::Retain) transaction.retain(origin, std::move(change.retained));
+    else if (change.effect != Effect::Keep)
+      origins.insert(change.origin);
   }
+  registry::Transaction transaction{.changes = std::move(batch.changes)};
   confirm(batch, transaction);
   for (const auto& notice : batch.notices)
     log_.write(notice.is_warning ? LogLevel::Warn : LogLevel::Info, notice.text,
@@ -143,18 +131,15 @@ void RegistryFeed::apply(registry::SourceBatch&& batch) {
   else
     without_endpoints_.erase(batch.source);
   if (!transaction.empty()) {
-    registry::CommitSummary summary = registry_.commit(std::move(transaction));
-    if (summary.interrupted) {
+    registry::Changes changes = registry_.commit(std::move(transaction));
+    if (changes.interrupted) {
       // Nobody may take the source for read, nor save what there is of it.
       interrupted_ = true;
       complete_.erase(batch.source);
       return;
     }
-    follow(std::move(summary));
+    follow(changes);
   }
-  unreturned_ += parsed_resources;
-  const bool is_list_over = std::ranges::any_of(
-      batch.changes, [](const auto& change) { return change.effect != Effect::Update; });
   if (unreturned_ >= kLargeBatch && is_list_over) {
     unreturned_ = 0;
     batch = {};
@@ -171,7 +156,7 @@ void RegistryFeed::forget_others(std::set<std::string>& origins,
   const std::set<std::string> kept(held.begin(), held.end());
   for (const auto& origin : origins) {
     if (kept.contains(origin)) continue;
-    transaction.remove_origin(registry_.origin(origin));
+    transaction.remove_origin(origin);
     forget_findings(origin);
   }
   std::erase_if(origins, [&](const std::string& origin) { return !kept.contains(origin); });
@@ -222,35 +207,35 @@ void RegistryFeed::forget_findings(const std::string& origin) {
   held_origins_.erase(origin);
 }
 
-void RegistryFeed::follow(registry::CommitSummary&& summary) {
+void RegistryFeed::follow(const registry::Changes& changes) {
   ++counters_.commits;
-  counters_.changed_resources += summary.changed_resources;
-  counters_.changed_hosts += summary.changed_hosts;
-  if (summary.changed_resources > 0)
+  counters_.changed_resources += changes.changed_resources;
+  counters_.changed_hosts += changes.changed_hosts;
+  if (changes.changed_resources > 0)
     log_.debug("registry changed",
-               {{"resources", summary.changed_resources}, {"hosts", summary.changed_hosts}});
-  if (summary.mesh_config_changed) tell_of_mesh_config();
-  for (const auto& host : summary.conflicts)
+               {{"resources", changes.changed_resources}, {"hosts", changes.changed_hosts}});
+  if (changes.mesh_config_changed) tell_of_mesh_config();
+  for (const auto& host : changes.conflicts)
     log_.write_folded(
         LogLevel::Info,
         "several namespaces have a service for this host; each client gets the service of its view",
         {{"host", host}});
-  for (const auto& claim : summary.refused)
+  for (const auto& claim : changes.refused)
     log_.write_folded(
         LogLevel::Warn, "refused a host",
         {{"host", claim.host}, {"object", claim.source->label()}, {"reason", claim.reason}});
   if (resolver_ == nullptr) return;
-  for (const auto& use : summary.names_removed) resolver_->unwatch(use.name, use.ns);
-  for (const auto& use : summary.names_added)
+  for (const auto& use : changes.names.removed) resolver_->unwatch(use.name, use.ns);
+  for (const auto& use : changes.names.added)
     if (!resolver_->watch(use.name, use.ns))
       log_.write_folded(LogLevel::Warn,
                         "a namespace has too many DNS endpoint names; endpoints of names over the "
                         "limit have no addresses",
                         {{"namespace", use.ns}});
-  for (const auto& use : summary.names_touched) resolver_->recheck(use.name, use.ns);
-  for (const auto& ns : summary.namespaces_touched) resolver_->recheck_namespace(ns);
-  if (summary.all_names_touched) resolver_->recheck_all();
-  for (const auto& use : summary.names_in_order) resolver_->watch_order(use.name, use.ns, true);
+  for (const auto& use : changes.names.touched) resolver_->recheck(use.name, use.ns);
+  for (const auto& ns : changes.names.touched_namespaces) resolver_->recheck_namespace(ns);
+  if (changes.names.all_touched) resolver_->recheck_all();
+  for (const auto& use : changes.names_in_order) resolver_->watch_order(use.name, use.ns, true);
 }
 
 void RegistryFeed::tell_of_mesh_config() {

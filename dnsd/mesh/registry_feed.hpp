@@ -51,7 +51,7 @@ class RegistryFeed final : public registry::SourceSink, public resolver::Resolve
   // Returns the resources of the registry by source, for a later run to restore.
   registry::SavedSources saved_sources(std::vector<registry::SavedSource> sources);
   // Handles a commit that no source caused, for example after a change of settings.
-  void follow(registry::CommitSummary&& summary);
+  void follow(const registry::Changes& changes);
 
   void apply(registry::SourceBatch&& batch) override;
   void on_resolved(std::string_view ns, std::vector<registry::ResolvedName>&& names) override;

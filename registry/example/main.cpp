@@ -30,19 +30,10 @@ class Feed final : public registry::SourceSink {
   explicit Feed(registry::Registry& target) : target_(target) {}
 
   void apply(registry::SourceBatch&& batch) override {
-    using Effect = registry::OriginChange::Effect;
-    registry::Transaction transaction;
-    for (auto& change : batch.changes) {
+    for (const auto& change : batch.changes)
       for (const auto& finding : change.findings)
         std::cout << finding.to_string() << '\n' << std::flush;
-      if (change.effect == Effect::Keep) continue;
-      const auto origin = target_.origin(change.origin);
-      change.resources.for_each([&](std::string_view encoded, std::uint32_t line) {
-        transaction.upsert(encoded, origin, line);
-      });
-      transaction.replace_origin(origin, std::move(change.keep));
-    }
-    target_.commit(std::move(transaction));
+    target_.commit({.changes = std::move(batch.changes)});
   }
 
  private:
@@ -105,14 +96,14 @@ int main(int argc, char** argv) {
   const std::string host = argc == 3 ? meshdns::canonical_host(argv[2]) : "";
 
   registry::Registry services{registry::MeshSettings()};
-  services.controller().append_service_handler(
-      [&](const registry::ServiceEvent& event, const registry::Snapshot& snapshot) {
-        std::cout << to_string(event.event) << ' ' << event.ns << '/' << event.host << '\n'
-                  << std::flush;
-        if (host.empty()) return;
-        print_answer(snapshot, host);
-        print_model(services, host);
-      });
+  services.controller().append_service_handler([&](registry::Event event,
+                                                   const registry::RecordChange& change,
+                                                   const registry::Snapshot& snapshot) {
+    std::cout << to_string(event) << ' ' << change.ns() << '/' << change.host << '\n' << std::flush;
+    if (host.empty()) return;
+    print_answer(snapshot, host);
+    print_model(services, host);
+  });
 
   uv_loop_t loop;
   meshdns::check_loop(uv_loop_init(&loop), "be made");

@@ -71,10 +71,10 @@ class FileIndex::Collector final : public ManifestSink {
  public:
   explicit Collector(OriginChange& change) : change_(change) {}
   void on_resource(Resource&& resource, std::uint32_t line) override {
-    change_.resources.push_back({std::move(resource), line});
+    change_.resources.push_back(resource, line);
   }
   void on_refused(const ResourceKey& key, std::uint32_t) override {
-    if (!key.name.empty()) change_.keep.push_back(key);
+    if (!key.name.empty()) change_.kept.push_back(hash_of(key));
   }
   void on_finding(Finding&& finding) override { findings_.add(std::move(finding)); }
   std::vector<Finding> take_findings() { return std::move(findings_).take(); }
@@ -261,12 +261,12 @@ void FileIndex::take_text(const std::string& path, File& file, std::string_view 
   if (!result && file.good) {
     change.effect = OriginChange::Effect::Keep;
     change.resources.clear();
-    change.keep.clear();
+    change.kept.clear();
     return;
   }
   file.good = result.has_value();
   // Objects that were refused count: they may be served in an earlier version.
-  file.resources = change.resources.size() + change.keep.size();
+  file.resources = change.resources.size() + change.kept.size();
 }
 
 // A file that moved to another name leaves its old one in the same transaction.  So its objects are

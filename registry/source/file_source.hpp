@@ -65,7 +65,7 @@ using FileReader = std::function<Result<void>(std::string_view text, const Manif
 //  - A text that the reader fails on, and a file that became empty, leave the file's whole earlier
 //    state in place (Effect::Keep with the finding).  Where there is no earlier state, what was
 //    read before the error is served.
-//  - An object that the reader refuses keeps its last good version (OriginChange::keep).
+//  - An object that the reader refuses keeps its last good version (OriginChange::kept).
 //  - A file or directory that cannot be read, and a link that leads nowhere, keep their last state.
 //  - A path that disappears as a whole keeps its last state until it is back; a path that was never
 //    there leaves the source incomplete.

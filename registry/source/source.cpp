@@ -3,14 +3,7 @@
 
 #include <algorithm>
 
-#include "registry/snapshot/stored_resource.hpp"
-
 namespace meshdns::registry {
-
-void EncodedResources::push_back(const ParsedResource& parsed) {
-  encode_resource(parsed.resource, octets_);
-  items_.push_back({octets_.size(), parsed.line});
-}
 
 void DelayHistogram::observe(double seconds) {
   seconds = std::max(seconds, 0.0);

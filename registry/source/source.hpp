@@ -2,81 +2,17 @@
 // Sources of resources, and the interface by which they reach the registry.  A source follows
 // something (files, an API) by itself and hands over the changes; the registry compares and
 // applies.
-//
-// The unit of change is the *origin*: one file, one API collection.  The content of a file
-// replaces its earlier content; a collection reports single objects as they change.  Either way a
-// source needs no memory of resources: the registry alone holds them.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "registry/base/finding.hpp"
-#include "registry/model/resources.hpp"
+#include "registry/snapshot/transaction.hpp"
 
 namespace meshdns::registry {
-
-struct ParsedResource {
-  Resource resource;
-  std::uint32_t line = 0;  // of the object's first line, 1-based; 0 = unknown
-};
-
-// Resources on their way to the registry, encoded one behind the other: as C++ objects, 100,000 of
-// them take 80 MB for a moment and leave the heap in pieces for ever.
-class EncodedResources {
- public:
-  void push_back(const ParsedResource& parsed);
-  std::size_t size() const { return items_.size(); }
-  bool empty() const { return items_.empty(); }
-  void clear() { *this = {}; }
-  // Calls `visit(octets, line)` for each, in order; see StoredResource::of_encoded.
-  template <typename Visit>
-  void for_each(Visit&& visit) const {
-    std::size_t begin = 0;
-    for (const Item& item : items_) {
-      visit(std::string_view(octets_).substr(begin, item.end - begin), item.line);
-      begin = item.end;
-    }
-  }
-
- private:
-  struct Item {
-    std::size_t end;
-    std::uint32_t line;
-  };
-  std::string octets_;
-  std::vector<Item> items_;
-};
-
-struct OriginChange {
-  enum class Effect : std::uint8_t {
-    Replace,  // `resources` and `keep` are all that this origin holds from now on
-    Update,   // `resources` are added or exchanged, `removed` go; all else stays as it is
-    Retain,   // of what the origin holds, what `retained` does not list goes: the end of a list
-              // that came page by page as Update
-    Remove,   // the origin is gone, and its objects with it
-    Keep,     // its objects stay as they are (unreadable, half-written); only `findings` is new
-  };
-  std::string origin;  // a file's path, or the name of a collection
-  Effect effect = Effect::Replace;
-  EncodedResources resources;  // in the order of the text; a key may occur twice
-  // Objects that were refused: the version that this very origin gave before stays, if there is
-  // one.
-  std::vector<ResourceKey> keep;
-  // For Effect::Update; a key that is not held is no fault.
-  std::vector<ResourceKey> removed;
-  // As `removed`, by hash_of(key), for a source that holds no keys.
-  std::vector<std::uint64_t> removed_hashes;
-  // For Effect::Retain: hash_of(key), sorted (registry/snapshot/stored_resource.hpp).
-  std::vector<std::uint64_t> retained;
-  // The present findings of this origin; they replace the former ones, so that an empty list with
-  // Effect::Keep clears all of them.  Origins of directories have findings only.
-  std::vector<Finding> findings;
-};
 
 // An event that is worth a line of the log.
 struct SourceNotice {

@@ -23,7 +23,7 @@ std::string entry(const std::string& name, const std::string& host, const std::s
 
 class IntoTransaction final : public registry::ManifestSink {
  public:
-  IntoTransaction(registry::Transaction& transaction, registry::OriginId origin)
+  IntoTransaction(registry::Transaction& transaction, std::string_view origin)
       : transaction_(transaction), origin_(origin) {}
   void on_resource(registry::Resource&& resource, std::uint32_t line) override {
     transaction_.upsert(resource, origin_, line);
@@ -41,7 +41,7 @@ class IntoTransaction final : public registry::ManifestSink {
     std::exit(1);
   }
   registry::Transaction& transaction_;
-  const registry::OriginId origin_;
+  const std::string_view origin_;
 };
 
 }  // namespace
@@ -68,7 +68,7 @@ std::string manifests(std::size_t names) {
   return text;
 }
 
-void read_into(std::string_view yaml, registry::Transaction& transaction, registry::OriginId origin,
+void read_into(std::string_view yaml, registry::Transaction& transaction, std::string_view origin,
                std::string_view network) {
   IntoTransaction sink(transaction, origin);
   registry::ManifestOptions options;

@@ -17,7 +17,7 @@ std::string host(std::size_t index);
 std::string manifests(std::size_t names);
 
 // Ends the program if the text has errors.  `network`: of the cluster that the objects come from.
-void read_into(std::string_view yaml, registry::Transaction& transaction, registry::OriginId origin,
+void read_into(std::string_view yaml, registry::Transaction& transaction, std::string_view origin,
                std::string_view network = {});
 
 }  // namespace meshdns::bench

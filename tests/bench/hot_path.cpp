@@ -164,7 +164,7 @@ class HotPath {
  private:
   void load(const std::string& yaml) {
     registry::Transaction transaction;
-    read_into(yaml, transaction, registry_.origin("world.yaml"));
+    read_into(yaml, transaction, "world.yaml");
     registry_.commit(std::move(transaction));
   }
 

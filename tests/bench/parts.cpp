@@ -57,7 +57,7 @@ std::unique_ptr<Registry> registry_of(std::size_t services) {
   auto registry = std::make_unique<Registry>(registry::MeshSettings());
   registry->set_sources({.authoritative = true});
   Transaction transaction;
-  const auto origin = registry->origin("services");
+  const std::string origin = "services";
   for (std::size_t i = 0; i < services; ++i) {
     KubeService service;
     service.meta.name = name_of(i);
@@ -105,7 +105,7 @@ BENCHMARK(LookUp)->Arg(1'000)->Arg(10'000)->Arg(100'000);
 
 void commit_changes(benchmark::State& state, Registry& registry) {
   const auto services = static_cast<std::size_t>(state.range(0));
-  const auto origin = registry.origin("services");
+  const std::string origin = "services";
   static std::size_t next = 0;  // of all runs: a change to what is there already is none
   for (auto _ : state) {
     Transaction transaction;
@@ -126,8 +126,8 @@ void CommitOneChangeWithKernelAnswers(benchmark::State& state) {
   Registry& registry = shared_registry(static_cast<std::size_t>(state.range(0)));
   std::vector<std::uint64_t> counters(MESHDNS_SLOTS);
   dnsd::AnswerSlots slots(counters, {});
-  registry.set_before_publish([&](const registry::AnswerChange& change) {
-    slots.begin_change(change, registry.current()->settings->cluster_domain);
+  registry.set_before_publish([&](const registry::Changes& changes) {
+    slots.begin_change(changes, registry.current()->settings->cluster_domain);
     slots.end_change();
   });
   commit_changes(state, registry);
@@ -166,7 +166,7 @@ Registry& registry_with_selectors(std::size_t workloads) {
   if (registry) return *registry;
   registry = std::make_unique<Registry>(registry::MeshSettings());
   Transaction transaction;
-  const auto origin = registry->origin("vms");
+  const std::string origin = "vms";
   for (std::size_t i = 0; i < workloads; ++i) transaction.upsert(workload(i, 0), origin, 0);
   for (std::size_t i = 0; i < kSelectors; ++i) {
     registry::ServiceEntry entry;
@@ -184,7 +184,7 @@ Registry& registry_with_selectors(std::size_t workloads) {
 
 void commit_workload(benchmark::State& state, std::size_t i) {
   Registry& registry = registry_with_selectors(static_cast<std::size_t>(state.range(0)));
-  const auto origin = registry.origin("vms");
+  const std::string origin = "vms";
   std::size_t version = 0;
   for (auto _ : state) {
     Transaction transaction;
@@ -205,7 +205,7 @@ void ReadManifests(benchmark::State& state) {
   const std::string text = manifests(1000);
   for (auto _ : state) {
     Transaction transaction;
-    read_into(text, transaction, 1);
+    read_into(text, transaction, "world.yaml");
     benchmark::DoNotOptimize(transaction.empty());
   }
   state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations()) * 3001);

@@ -57,16 +57,16 @@ class Follower {
     change.resources.for_each([&](std::string_view encoded, std::uint32_t) {
       const auto stored = StoredResource::from_encoded(encoded, 1, 0);
       require(stored.has_value());
-      keys_.insert((*stored)->key());
+      keys_.insert((*stored)->key_hash());
     });
-    for (const ResourceKey& key : change.removed) keys_.erase(key);
+    for (const std::uint64_t key : change.removed) keys_.erase(key);
     require(change.findings.size() <= HeldWorkloads::kMaxFaulty);
   }
 
   AdsSession session_{options()};
   HeldWorkloads held_{"fuzz", {}};
   const std::unique_ptr<MessageReader> reader_ = make_message_reader();
-  std::set<ResourceKey> keys_;
+  std::set<std::uint64_t> keys_;  // hashes
 };
 
 }  // namespace

@@ -110,7 +110,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   }
   Transaction transaction;
-  for (auto& resource : saved->resources) transaction.upsert(std::move(resource));
+  transaction.restored = std::move(saved->resources);
   registry.commit(std::move(transaction));
   ask_for_everything(*registry.current());
 

@@ -25,10 +25,10 @@ class ChangeSink final : public registry::ManifestSink {
  public:
   explicit ChangeSink(registry::OriginChange& change) : change_(change) {}
   void on_resource(registry::Resource&& resource, std::uint32_t line) override {
-    change_.resources.push_back({std::move(resource), line});
+    change_.resources.push_back(resource, line);
   }
   void on_refused(const registry::ResourceKey& key, std::uint32_t) override {
-    change_.keep.push_back(key);
+    change_.kept.push_back(hash_of(key));
   }
   void on_finding(registry::Finding&& finding) override {
     change_.findings.push_back(std::move(finding));

@@ -78,7 +78,7 @@ class Process {
     registry::OriginChange& change = batch.changes.emplace_back();
     change.origin = "test.yaml";
     for (std::size_t name = 0; name < kNames.size(); ++name)
-      change.resources.push_back({entry(name), 1});
+      change.resources.push_back(entry(name), 1);
     engine_.feed.apply(std::move(batch));
   }
   void reconfigure(const UpstreamConfig& upstream, const CacheConfig& cache_config) {

@@ -168,16 +168,14 @@ class HeldNames : public Held<std::unordered_map<std::uint64_t, HeldName>> {
 struct HeldWorkload {
   std::uint64_t content = 0;
   std::string version;
-  std::string keys;  // of its objects, packed
-  std::uint32_t objects = 0;
-  std::uint32_t parts = 0;  // of its objects; see kMaxParts
-  bool was_good = false;    // some version of it
-  bool is_refused = false;  // the last one
+  std::vector<std::uint64_t> keys;  // hash_of() those of its objects
+  std::uint32_t parts = 0;          // of its objects; see kMaxParts
+  bool was_good = false;            // some version of it
+  bool is_refused = false;          // the last one
 };
 
 // The resources of the workload API, by name.  istiod sends only what has changed, and the whole at
-// the beginning.  Of each resource a hash and the keys of its objects are held: 390 bytes for a Pod
-// of one service.
+// the beginning.  Of each resource a hash of its content and those of its objects' keys are held.
 class HeldWorkloads : public Held<TextMap<HeldWorkload>> {
  public:
   // Resources that were never good and are remembered.

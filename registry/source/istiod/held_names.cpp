@@ -105,7 +105,7 @@ class HeldNames::Update {
   void take_away(std::uint64_t id) {
     const auto at = held_.items_.find(id);
     ++changed_;
-    change_.removed_hashes.push_back(at->second.key);
+    change_.removed.push_back(at->second.key);
     held_.unlist(at->second);
     held_.forget(at);
   }
@@ -124,13 +124,13 @@ class HeldNames::Update {
     if (check.is_refused()) {
       // An earlier run may have left a good one.
       if (name.key == 0) name.key = key;
-      if (held_.is_first_) change_.keep.push_back(check.entry().key());
+      if (held_.is_first_) change_.kept.push_back(key);
       return;
     }
     // The name may be in another namespace now.
-    if (name.key != 0 && name.key != key) change_.removed_hashes.push_back(name.key);
+    if (name.key != 0 && name.key != key) change_.removed.push_back(name.key);
     name.key = key;
-    change_.resources.push_back({check.entry().take(), 0});
+    change_.resources.push_back(check.entry().take(), 0);
   }
 
   // Refuses a name for which there is no room.  The next push may have it again.

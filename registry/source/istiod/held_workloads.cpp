@@ -10,34 +10,6 @@
 namespace meshdns::registry::istiod {
 namespace {
 
-// Between the parts of packed keys.  Checked texts have no such character.
-constexpr char kPartEnd = '\0';
-
-void pack_key(const ResourceKey& key, std::string& into) {
-  into.push_back(static_cast<char>(key.kind));
-  for (const std::string* part : {&key.cluster, &key.ns, &key.name})
-    into.append(*part).push_back(kPartEnd);
-}
-
-// REQUIRES: `packed` begins with a key, which is removed.
-ResourceKey unpack_key(std::string_view& packed) {
-  ResourceKey key;
-  key.kind = static_cast<Kind>(packed.front());
-  packed.remove_prefix(1);
-  for (std::string* part : {&key.cluster, &key.ns, &key.name}) {
-    const auto end = packed.find(kPartEnd);
-    *part = packed.substr(0, end);
-    packed.remove_prefix(end + 1);
-  }
-  return key;
-}
-
-std::vector<ResourceKey> unpack_keys(std::string_view packed) {
-  std::vector<ResourceKey> keys;
-  while (!packed.empty()) keys.push_back(unpack_key(packed));
-  return keys;
-}
-
 // The parts of an object that objects_of() makes.
 std::size_t parts_of_object(const Resource& object) {
   if (const auto* service = std::get_if<KubeService>(&object))
@@ -106,7 +78,7 @@ class HeldWorkloads::Taking {
     const auto message = reader_.read_address(address.content);
     if (!message) return fail("is no Address message");
     auto objects = objects_of(*message, address.name, held_.rules_);
-    if (objects && held_.objects_ - before.objects + objects->size() > held_.limits_.names)
+    if (objects && held_.objects_ - before.keys.size() + objects->size() > held_.limits_.names)
       return fail("there are more than " + std::to_string(held_.limits_.names) + " objects");
     if (objects && !held_.has_room(before, parts_of(*objects)))
       return fail("there are more than " + std::to_string(held_.limits_.parts) +
@@ -115,17 +87,17 @@ class HeldWorkloads::Taking {
   }
 
   void exchange(HeldWorkload& held, const std::vector<Resource>& objects) {
-    std::string keys;
+    std::vector<std::uint64_t> keys;
+    keys.reserve(objects.size());
     for (const Resource& object : objects) {
-      pack_key(key_of(object), keys);
-      change_.resources.push_back({object, 0});
+      keys.push_back(hash_of(key_of(object)));
+      change_.resources.push_back(object, 0);
     }
     held_.set_parts(held, parts_of(objects));
     held_.objects_ += objects.size();
-    held_.objects_ -= std::exchange(held.objects, static_cast<std::uint32_t>(objects.size()));
-    for (ResourceKey& key : unpack_keys(held.keys))
-      if (std::ranges::none_of(objects, [&](const Resource& o) { return key_of(o) == key; }))
-        change_.removed.push_back(std::move(key));
+    held_.objects_ -= held.keys.size();
+    for (const std::uint64_t key : held.keys)
+      if (std::ranges::find(keys, key) == keys.end()) change_.removed.push_back(key);
     held.keys = std::move(keys);
   }
 
@@ -135,8 +107,8 @@ class HeldWorkloads::Taking {
     const auto known = held_.items_.find(name);
     if (known != held_.items_.end()) return note_fault(name, known->second, why);
     if (held_.is_first_)
-      for (ResourceKey& key : keys_of_name(name, held_.rules_))
-        change_.keep.push_back(std::move(key));
+      for (const ResourceKey& key : keys_of_name(name, held_.rules_))
+        change_.kept.push_back(hash_of(key));
     if (held_.never_good_ >= kMaxNeverGood) return;
     note_fault(name, held_.items_[name], why);
     ++held_.never_good_;

@@ -62,17 +62,16 @@ void ChangeDelays::note_applied(const std::vector<Arrival>& arrivals) {
   }
 }
 
-void ChangeBatch::upsert(const std::string& origin, Resource&& resource) {
+void ChangeBatch::upsert(const std::string& origin, const Resource& resource) {
   OriginChange& update = updates_[origin];
-  if (!update.removed.empty()) std::erase(update.removed, key_of(resource));
-  update.resources.push_back({std::move(resource), 0});
+  if (!update.removed.empty()) std::erase(update.removed, hash_of(key_of(resource)));
+  update.resources.push_back(resource, 0);
   ++size_;
 }
 
 // Removes also an object that the batch itself has added: removals come last when it is applied.
-void ChangeBatch::remove(const std::string& origin, ResourceKey&& key) {
-  OriginChange& update = updates_[origin];
-  update.removed.push_back(std::move(key));
+void ChangeBatch::remove(const std::string& origin, const ResourceKey& key) {
+  updates_[origin].removed.push_back(hash_of(key));
   ++size_;
 }
 
@@ -80,7 +79,7 @@ void ChangeBatch::retain(const std::string& origin, std::vector<std::uint64_t>&&
   OriginChange end;
   end.origin = origin;
   end.effect = OriginChange::Effect::Retain;
-  end.retained = std::move(retained);
+  end.kept = std::move(retained);
   ends_.push_back(std::move(end));
 }
 

@@ -71,8 +71,8 @@ class ChangeDelays {
 
 class ChangeBatch {
  public:
-  void upsert(const std::string& origin, Resource&& resource);
-  void remove(const std::string& origin, ResourceKey&& key);
+  void upsert(const std::string& origin, const Resource& resource);
+  void remove(const std::string& origin, const ResourceKey& key);
   // The end of a list: what is not in `retained` goes.  As with drop(), take() has to follow before
   // anything new of that origin: a batch adds first and takes away last.
   void retain(const std::string& origin, std::vector<std::uint64_t>&& retained);

@@ -53,7 +53,7 @@ ClusterSource::ClusterSource(ClusterSourceOptions options, Transport& transport,
       found_origin_(options_.naming.source + "/" + std::string(kNamedSlices)),
       has_found_before_(options_.known.contains(std::string(kNamedSlices))),
       slice_search_(options_.slices,
-                    [this](ResourceKey&& key) { batch_.remove(found_origin_, std::move(key)); }),
+                    [this](ResourceKey&& key) { batch_.remove(found_origin_, key); }),
       probe_(transport_, scheduler_, options_.path,
              {.last_heard = [this] { return last_heard(); },
               .is_alive = [this](const PathProbe::Answer& answer) { leave_other_paths(answer); },
@@ -305,7 +305,7 @@ void ClusterSource::on_upsert(FollowedCollection& from, Resource&& resource, boo
   note_service(resource, object);
   if (const auto* const config = std::get_if<MeshConfig>(&resource))
     note_root_namespace(config->root_namespace);
-  if (is_wanted_slice(from, resource, object)) batch_.upsert(from.origin(), std::move(resource));
+  if (is_wanted_slice(from, resource, object)) batch_.upsert(from.origin(), resource);
   want_flush();
 }
 
@@ -314,7 +314,7 @@ void ClusterSource::on_remove(FollowedCollection& from, ResourceKey&& key) {
   if (key.kind == Kind::ServiceEntry && selectors_.erase(hash_of(key)) > 0) want_replan();
   if (key.kind == Kind::ConfigMap) note_root_namespace({});
   note_removal(from, key);
-  batch_.remove(from.origin(), std::move(key));
+  batch_.remove(from.origin(), key);
   want_flush();
 }
 

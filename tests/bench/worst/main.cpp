@@ -138,7 +138,7 @@ class Search {
     registry_.set_sources({.authoritative = true});
     registry::Transaction transaction;
     for (const Manifest& manifest : world())
-      read_into(manifest.yaml, transaction, registry_.origin("world.yaml"), manifest.network);
+      read_into(manifest.yaml, transaction, "world.yaml", manifest.network);
     registry_.commit(std::move(transaction));
     publisher_ = std::make_unique<registry::Publisher>(registry_.current());
     dnsd::QuerySettings settings = dnsd::QuerySettings::from(dnsd::Config{});

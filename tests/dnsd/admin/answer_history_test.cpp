@@ -38,13 +38,13 @@ class AnswerHistoryTest : public testing::Test {
   }
   void put(const ServiceEntry& entry) {
     registry::Transaction transaction;
-    transaction.upsert(entry, registry_.origin("shop.yaml"), 14);
+    transaction.upsert(entry, "shop.yaml", 14);
     commit(std::move(transaction));
   }
   void remove(const ServiceEntry& entry) {
     registry::Transaction transaction;
     transaction.remove({registry::Kind::ServiceEntry, "", entry.meta.ns, entry.meta.name},
-                       registry_.origin("shop.yaml"));
+                       "shop.yaml");
     commit(std::move(transaction));
   }
   void resolve(const std::vector<std::string>& addresses, registry::ResolvedName::State state) {
@@ -117,8 +117,7 @@ TEST_F(AnswerHistoryTest, HasChangesOfVisibilityAndOfPorts) {
 TEST_F(AnswerHistoryTest, HasTheOutcomeOfSeveralCommitsBetweenTwoLooks) {
   for (const std::string address : {"10.0.0.8", "10.0.0.9"}) {
     registry::Transaction transaction;
-    transaction.upsert(entry_of("api", "api.example.org", address), registry_.origin("shop.yaml"),
-                       14);
+    transaction.upsert(entry_of("api", "api.example.org", address), "shop.yaml", 14);
     registry_.commit(std::move(transaction));
   }
   history_.look(*registry_.current(), ++now_);
@@ -150,7 +149,7 @@ TEST_F(AnswerHistoryTest, ForgetsTheOldestAndSaysSo) {
   for (std::size_t i = 0; i < AnswerHistory::kMaxEvents + 100; ++i)
     transaction.upsert(entry_of(long_name + std::to_string(i),
                                 long_name + std::to_string(i) + ".example.org", "10.0.0.7"),
-                       registry_.origin("/srv/resources/a/long/path/to/shop.yaml"), 1);
+                       "/srv/resources/a/long/path/to/shop.yaml", 1);
   commit(std::move(transaction));
   EXPECT_LE(history_.events().size(), AnswerHistory::kMaxEvents);
   EXPECT_GE(history_.events().size(), AnswerHistory::kMaxEvents / 2);

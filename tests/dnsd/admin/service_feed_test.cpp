@@ -50,14 +50,14 @@ TEST(HostWalkTest, VisitsOneHostOrNone) {
 class ServiceWatchTest : public testing::Test {
  protected:
   ServiceWatchTest() {
-    registry_.registry().controller().set_change_handler(
-        [this](const std::vector<registry::HostChange>& changes) { note(changes); });
+    handler_ = registry_.registry().controller().attach(
+        [this](const registry::Changes& changes, const registry::Snapshot&) { note(changes); });
   }
-  void note(const std::vector<registry::HostChange>& changes) {
-    for (const auto& change : changes) {
+  void note(const registry::Changes& changes) {
+    for (const auto& change : changes.records) {
       auto pending = std::make_shared<PendingChange>();
       pending->host = change.host;
-      pending->ns = change.ns;
+      pending->ns = change.ns();
       if (change.before)
         for (const auto* known : services_of(*change.before))
           pending->known.push_back(id_of(change.host, *known));
@@ -86,6 +86,7 @@ class ServiceWatchTest : public testing::Test {
   using Lines = std::vector<std::string>;
 
   registry::TestRegistry registry_;
+  std::shared_ptr<const registry::Controller::Handler> handler_;
   std::unique_ptr<ServiceWatch> watch_;
   bool has_room_ = true;
 };

@@ -21,7 +21,7 @@ std::string steps(const std::string& listen, const std::string& admin,
     entry.hosts = {host};
     entry.addresses = {IpPrefix::parse("10.0.0.7").value()};
     registry::Transaction transaction;
-    transaction.upsert(entry, registry.origin("shop.yaml"), 1);
+    transaction.upsert(entry, "shop.yaml", 1);
     registry.commit(std::move(transaction));
   }
   const std::array addresses{parse_socket_address(listen).value()};

@@ -46,7 +46,7 @@ struct KeeperRun {
     for (int i = first; i < first + count; ++i) {
       registry::Namespace object;
       object.meta.name = "n" + std::to_string(i);
-      change.resources.push_back({object, 1});
+      change.resources.push_back(object, 1);
     }
     batch.changes.push_back(std::move(change));
     feed.apply(std::move(batch));

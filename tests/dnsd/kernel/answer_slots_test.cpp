@@ -23,11 +23,11 @@ class AnswerSlotsTest : public testing::Test {
   // Whether an answer for `name` survives a change of `host`.
   bool survives(std::string_view name, const std::string& host) {
     const std::uint64_t before = stamp_of(name);
-    change({.everything = false, .hosts = {host}, .clients = {}});
+    change({.records = {{host, nullptr, nullptr}}});
     return stamp_of(name) == before;
   }
-  void change(const registry::AnswerChange& change) {
-    slots_.begin_change(change, kDomain);
+  void change(const registry::Changes& changes) {
+    slots_.begin_change(changes, kDomain);
     slots_.end_change();
   }
 
@@ -56,17 +56,18 @@ TEST_F(AnswerSlotsTest, ChangesOfOneClientLeaveOthers) {
   const std::uint32_t other = slots_.slot_of(*IpAddress::parse("10.0.0.2"));
   const std::uint64_t before = slots_.stamp({&one, 1});
   const std::uint64_t other_before = slots_.stamp({&other, 1});
-  change({.everything = false, .hosts = {}, .clients = {*IpAddress::parse("10.0.0.1")}});
+  change({.clients = {*IpAddress::parse("10.0.0.1")}});
   EXPECT_NE(slots_.stamp({&one, 1}), before);
   EXPECT_EQ(slots_.stamp({&other, 1}), other_before);
 }
 
 TEST_F(AnswerSlotsTest, ChangesOfEverythingAndVeryManyChangesLeaveNothing) {
   const std::uint64_t before = stamp_of("a.example");
-  change({.everything = true, .hosts = {}, .clients = {}});
+  change({.everything = true});
   EXPECT_NE(stamp_of("a.example"), before);
-  registry::AnswerChange many;
-  for (int i = 0; i < 40'000; ++i) many.hosts.push_back("h" + std::to_string(i) + ".example.org");
+  registry::Changes many;
+  for (int i = 0; i < 40'000; ++i)
+    many.records.push_back({"h" + std::to_string(i) + ".example.org", nullptr, nullptr});
   const std::uint64_t then = stamp_of("a.example");
   change(many);
   EXPECT_NE(stamp_of("a.example"), then);

@@ -51,7 +51,7 @@ class RegistryFeedTest : public testing::Test {
     OriginChange change;
     change.origin = origin;
     change.effect = effect;
-    if (name) change.resources.push_back({ns(*name), 1});
+    if (name) change.resources.push_back(ns(*name), 1);
     return change;
   }
   void deliver(const std::string& source, bool complete, std::vector<OriginChange> changes) {
@@ -151,7 +151,7 @@ TEST_F(RegistryFeedTest, ASourceWhoseCommitWasInterruptedIsNotRead) {
   ASSERT_TRUE(feed_.is_complete("files"));
   registry_.set_interrupt([] { return true; });
   OriginChange large = change("b.yaml", Effect::Replace);
-  for (int i = 0; i < 5'000; ++i) large.resources.push_back({ns("n" + std::to_string(i)), 1});
+  for (int i = 0; i < 5'000; ++i) large.resources.push_back(ns("n" + std::to_string(i)), 1);
   deliver("cluster", true, {large});
   EXPECT_TRUE(feed_.is_interrupted());
   EXPECT_FALSE(feed_.is_complete("cluster"));
@@ -225,7 +225,7 @@ TEST_F(RegistryFeedTest, LooksUpTheNamesThatHostsUseAndNoOthers) {
       object.resolution = registry::Resolution::Dns;
       for (const std::string& endpoint : endpoints)
         object.endpoints.emplace_back().address = endpoint;
-      return registry::ParsedResource{object, 1};
+      return object;
     };
     const auto looked_up = [&] {
       std::vector<std::string> names;
@@ -233,14 +233,14 @@ TEST_F(RegistryFeedTest, LooksUpTheNamesThatHostsUseAndNoOthers) {
       return names;
     };
     OriginChange both = change("a.yaml", Effect::Replace);
-    both.resources.push_back(entry("api", {"a.example.net", "b.example.net"}));
-    both.resources.push_back(entry("web", {"b.example.net", "c.example.net"}));
+    both.resources.push_back(entry("api", {"a.example.net", "b.example.net"}), 1);
+    both.resources.push_back(entry("web", {"b.example.net", "c.example.net"}), 1);
     deliver("files", true, {both});
     EXPECT_THAT(looked_up(),
                 ElementsAre("shop a.example.net", "shop b.example.net", "shop c.example.net"));
     OriginChange changed = change("a.yaml", Effect::Replace);
-    changed.resources.push_back(entry("api", {"a.example.net", "d.example.net"}));
-    changed.resources.push_back(entry("web", {"b.example.net", "192.0.2.1"}));
+    changed.resources.push_back(entry("api", {"a.example.net", "d.example.net"}), 1);
+    changed.resources.push_back(entry("web", {"b.example.net", "192.0.2.1"}), 1);
     deliver("files", true, {changed});
     EXPECT_THAT(looked_up(),
                 ElementsAre("shop a.example.net", "shop b.example.net", "shop d.example.net"));

@@ -16,7 +16,7 @@
 namespace meshdns::dnsd {
 namespace {
 
-using registry::CommitSummary;
+using registry::Changes;
 using registry::KubeService;
 using registry::NameUse;
 using registry::ResolvedName;
@@ -49,11 +49,11 @@ class Follower {
   explicit Follower(registry::Registry& registry) : registry_(registry), names_(registry) {}
 
   // Returns the number of commits that it took until nothing was new.
-  int follow(CommitSummary summary) {
+  int follow(Changes summary) {
     int commits = 0;
     for (;;) {
       std::map<std::string, std::vector<ResolvedName>> news;
-      for (const NameUse& use : summary.names_removed) known_.erase(use);
+      for (const NameUse& use : summary.names.removed) known_.erase(use);
       for (const NameUse& use : to_check(summary)) check(use, news);
       if (news.empty()) return commits;
       registry::Transaction transaction;
@@ -80,12 +80,13 @@ class Follower {
   }
 
  private:
-  std::set<NameUse> to_check(const CommitSummary& summary) const {
-    std::set<NameUse> uses(summary.names_added.begin(), summary.names_added.end());
-    uses.insert(summary.names_touched.begin(), summary.names_touched.end());
+  std::set<NameUse> to_check(const Changes& summary) const {
+    std::set<NameUse> uses(summary.names.added.begin(), summary.names.added.end());
+    uses.insert(summary.names.touched.begin(), summary.names.touched.end());
     for (const auto& [use, answer] : known_)
-      if (summary.all_names_touched ||
-          std::ranges::find(summary.namespaces_touched, use.ns) != summary.namespaces_touched.end())
+      if (summary.names.all_touched ||
+          std::ranges::find(summary.names.touched_namespaces, use.ns) !=
+              summary.names.touched_namespaces.end())
         uses.insert(use);
     return uses;
   }
@@ -113,9 +114,9 @@ class Follower {
 class RandomMesh {
  public:
   RandomMesh(registry::Registry& registry, std::uint32_t seed)
-      : registry_(registry), origin_(registry.origin("test.yaml")), random_(seed) {}
+      : registry_(registry), origin_("test.yaml"), random_(seed) {}
 
-  CommitSummary change() {
+  Changes change() {
     registry::Transaction transaction;
     const std::uint32_t place = below(30);
     meta_.name = "p" + std::to_string(place);
@@ -205,7 +206,7 @@ class RandomMesh {
   }
 
   registry::Registry& registry_;
-  registry::OriginId origin_;
+  std::string origin_;
   std::mt19937 random_;
   registry::ObjectMeta meta_;
   std::map<std::uint32_t, registry::ResourceKey> objects_;
@@ -232,7 +233,7 @@ TEST(RegistryNamesTest, FollowingTheChangesEqualsAskingAboutAllNames) {
 
 TEST(RegistryNamesTest, TheClientOfLookupsIsAsNewAsTheLastFind) {
   registry::Registry registry({});
-  const registry::OriginId origin = registry.origin("test.yaml");
+  const std::string origin = "test.yaml";
   RegistryNames names(registry);
   const auto has_scope = [&](Millis now) {
     return static_cast<bool>(names.client_for_lookup("shop", now).scope);

@@ -122,7 +122,7 @@ TEST_F(ServerNamesTest, NamesOfTheClusterAreTheRegistrysOnceItHasThem) {
   service.cluster_ips = {*IpAddress::parse("10.96.0.10")};
   service.ports = {{53, 0, "dns", "UDP"}};
   registry::Transaction transaction;
-  transaction.upsert(service, registry_.origin("test.yaml"), 1);
+  transaction.upsert(service, "test.yaml", 1);
   registry_.commit(std::move(transaction));
   names_->recheck();
   run_until_change();

@@ -20,8 +20,8 @@ namespace {
 class KernelAnswerTest : public QueryFixture {
  protected:
   void SetUp() override {
-    registry_.registry().set_before_publish([this](const registry::AnswerChange& change) {
-      feed_->slots().begin_change(change, registry_.snapshot().settings->cluster_domain);
+    registry_.registry().set_before_publish([this](const registry::Changes& changes) {
+      feed_->slots().begin_change(changes, registry_.snapshot().settings->cluster_domain);
     });
     handler().feed_kernel(feed_);
   }

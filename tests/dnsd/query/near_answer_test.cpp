@@ -188,7 +188,7 @@ class PlacedWorlds {
 };
 
 // The Service of each cluster that has endpoints, and its slice.
-void append_slices(const PlacedService& from, Transaction& transaction, registry::OriginId origin) {
+void append_slices(const PlacedService& from, Transaction& transaction, const std::string& origin) {
   std::map<std::string, EndpointSlice> slices;
   for (const auto& e : from.endpoints) {
     EndpointSlice& slice = slices[e.cluster];
@@ -218,7 +218,7 @@ void append_slices(const PlacedService& from, Transaction& transaction, registry
   }
 }
 
-void append_entry(const PlacedService& from, Transaction& transaction, registry::OriginId origin) {
+void append_entry(const PlacedService& from, Transaction& transaction, const std::string& origin) {
   ServiceEntry entry;
   entry.meta.ns = "shop";
   entry.meta.name = "db";
@@ -288,7 +288,7 @@ void name_networks(Registry& registry) {
     workload.meta.name = network;
     workload.spec.address = "10.99.0.1";
     workload.spec.network = network;
-    transaction.upsert(workload, registry.origin("networks.yaml"), 1);
+    transaction.upsert(workload, "networks.yaml", 1);
   }
   registry.commit(std::move(transaction));
 }
@@ -314,8 +314,8 @@ TEST(NearAnswerTest, AnswersOfRandomWorldsFollowTheRules) {
     for (int asked = 0; asked < questions_per_choice(); asked += kClients) {
       const PlacedService service = worlds.service();
       Transaction transaction;
-      const registry::OriginId origin = registry.origin("world.yaml");
-      transaction.replace_origin(origin, {});
+      const std::string origin = "world.yaml";
+      transaction.replace_origin(origin);
       if (service.is_entry)
         append_entry(service, transaction, origin);
       else
@@ -361,7 +361,7 @@ TEST(NearAnswerTest, TreatsAllAddressesOfAVeryLargeServiceAlike) {
            .zone = i % 2 == 0 ? "a" : "b"});
     Registry registry(settings);
     Transaction transaction;
-    append_slices(service, transaction, registry.origin("world.yaml"));
+    append_slices(service, transaction, "world.yaml");
     registry.commit(std::move(transaction));
     const auto snapshot = registry.current();
     const registry::HostEntry* const host = snapshot->find_host("db.shop.svc.cluster.local");

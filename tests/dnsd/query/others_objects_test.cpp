@@ -265,9 +265,9 @@ std::string address_in(const std::string& ns) {
 
 void commit_others_world(Registry& registry, const World& world,
                          const std::vector<EndpointSlice>& slices) {
-  const registry::OriginId origin = registry.origin("world.yaml");
+  const std::string origin = "world.yaml";
   Transaction transaction;
-  transaction.replace_origin(origin, {});
+  transaction.replace_origin(origin);
   for (const auto& each : world.entries) transaction.upsert(each, origin, 1);
   for (const auto& each : world.services) transaction.upsert(each, origin, 1);
   for (const auto& each : world.sidecars) transaction.upsert(each, origin, 1);
@@ -287,8 +287,8 @@ class OfferingHandler {
  public:
   explicit OfferingHandler(Registry& registry) : registry_(registry) {
     registry.set_clients({ClientIdentity{}, true});
-    registry.set_before_publish([this](const registry::AnswerChange& change) {
-      feed_->slots().begin_change(change, registry_.current()->settings->cluster_domain);
+    registry.set_before_publish([this](const registry::Changes& changes) {
+      feed_->slots().begin_change(changes, registry_.current()->settings->cluster_domain);
     });
     handler_.feed_kernel(feed_);
   }

@@ -199,9 +199,9 @@ void append_to(const ClusterService& from, std::vector<Resource>& resources) {
 void commit_services(Registry& registry, const ClusterServices& services) {
   std::vector<Resource> resources;
   for (const auto& service : services) append_to(service, resources);
-  const OriginId origin = registry.origin("world.yaml");
+  const std::string origin = "world.yaml";
   Transaction transaction;
-  transaction.replace_origin(origin, {});
+  transaction.replace_origin(origin);
   for (const Resource& resource : resources) transaction.upsert(resource, origin, 1);
   registry.commit(std::move(transaction));
 }

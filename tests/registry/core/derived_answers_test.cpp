@@ -306,12 +306,12 @@ TEST(FollowingTest, VipsStayWhenSettingsChange) {
 
 TEST(FollowingTest, SettingsThatNeedNoNamesEndTheirLookups) {
   TestRegistry registry;
-  EXPECT_EQ(registry.add({dns_entry({"a.example.net"})}).names_added.size(), 1U);
+  EXPECT_EQ(registry.add({dns_entry({"a.example.net"})}).names.added.size(), 1U);
   MeshSettings settings;
   settings.endpoint_answers = false;
-  EXPECT_EQ(registry.registry().set_settings(settings).names_removed,
+  EXPECT_EQ(registry.registry().set_settings(settings).names.removed,
             (std::vector<NameUse>{{"a.example.net", "x"}}));
-  EXPECT_EQ(registry.registry().set_settings({}).names_added,
+  EXPECT_EQ(registry.registry().set_settings({}).names.added,
             (std::vector<NameUse>{{"a.example.net", "x"}}));
 }
 
@@ -324,7 +324,7 @@ TEST(FollowingTest, EndpointNamesOfPodsFollowThePods) {
     Pod pod;
     pod.meta = meta_of_object("shop", "p");
     pod.ips = {*IpAddress::parse("10.1.0.1")};
-    EXPECT_EQ(registry.add({pod}).names_touched.size(), choice == PodNames::Verified ? 1U : 0U);
+    EXPECT_EQ(registry.add({pod}).names.touched.size(), choice == PodNames::Verified ? 1U : 0U);
   }
 }
 
@@ -391,8 +391,8 @@ TEST(FollowingTest, AChangeNamesTheClientsThatItConcerns) {
   ClientSettings clients;
   clients.by_source_address = true;
   registry.registry().set_clients(clients);
-  AnswerChange change;
-  registry.registry().set_before_publish([&](const AnswerChange& of) { change = of; });
+  Changes change;
+  registry.registry().set_before_publish([&](const Changes& of) { change = of; });
   Pod pod;
   pod.meta = meta_of_object("shop", "p");
   pod.ips = {*IpAddress::parse("10.1.0.1")};
@@ -408,7 +408,8 @@ TEST(FollowingTest, AChangeNamesTheClientsThatItConcerns) {
   EXPECT_TRUE(change.everything);
   registry.add({static_entry("x", "e", "api.example.org", {"10.0.0.1"})});
   EXPECT_FALSE(change.everything);
-  EXPECT_EQ(change.hosts, std::vector<std::string>{"api.example.org"});
+  ASSERT_EQ(change.records.size(), 1U);
+  EXPECT_EQ(change.records[0].host, "api.example.org");
 }
 
 TEST(FollowingTest, ASnapshotThatAReaderHoldsStays) {

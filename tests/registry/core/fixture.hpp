@@ -43,15 +43,15 @@ class TestRegistry {
  public:
   explicit TestRegistry(MeshSettings settings = {}) : registry_(std::move(settings)) {}
 
-  CommitSummary load(std::string_view yaml) { return add(parse(yaml)); }
-  CommitSummary add(const std::vector<Resource>& resources) {
+  Changes load(std::string_view yaml) { return add(parse(yaml)); }
+  Changes add(const std::vector<Resource>& resources) {
     Transaction t;
-    for (const auto& r : resources) t.upsert(r, registry_.origin("test.yaml"), 1);
+    for (const auto& r : resources) t.upsert(r, "test.yaml", 1);
     return commit(std::move(t));
   }
-  CommitSummary remove(const ResourceKey& key) {
+  Changes remove(const ResourceKey& key) {
     Transaction t;
-    t.remove(key, registry_.origin("test.yaml"));
+    t.remove(key, "test.yaml");
     return commit(std::move(t));
   }
   void resolve(std::string host, const std::vector<std::string>& addresses,
@@ -93,10 +93,10 @@ class TestRegistry {
   View view() const { return View(*registry_.current(), *registry_.current()->default_client); }
 
  private:
-  CommitSummary commit(Transaction&& transaction) {
-    CommitSummary summary = registry_.commit(std::move(transaction));
-    for (const auto& use : summary.names_removed) name_uses_.erase(use);
-    name_uses_.insert(summary.names_added.begin(), summary.names_added.end());
+  Changes commit(Transaction&& transaction) {
+    Changes summary = registry_.commit(std::move(transaction));
+    for (const auto& use : summary.names.removed) name_uses_.erase(use);
+    name_uses_.insert(summary.names.added.begin(), summary.names.added.end());
     return summary;
   }
 

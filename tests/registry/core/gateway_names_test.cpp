@@ -95,7 +95,7 @@ TEST(GatewayNamesTest, RefusesNamesOfTheClusterAndSaysSoOnce) {
   ingress.meta = named("evil", "i");
   ingress.hosts = {"db.bank.svc.cluster.local", "*.org", "good.example.org"};
   ingress.addresses = {"192.0.2.1"};
-  const CommitSummary summary = registry.add({ingress});
+  const Changes summary = registry.add({ingress});
   ASSERT_EQ(summary.refused.size(), 2U);
   EXPECT_EQ(summary.refused[0].host, "*.org");
   EXPECT_EQ(summary.refused[1].host, "db.bank.svc.cluster.local");

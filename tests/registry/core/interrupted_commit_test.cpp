@@ -8,7 +8,7 @@ namespace meshdns::registry {
 namespace {
 
 // A commit of so many hosts of its own.
-CommitSummary commit_entries(Registry& registry, int count) {
+Changes commit_entries(Registry& registry, int count) {
   Transaction transaction;
   for (int i = 0; i < count; ++i) {
     ServiceEntry entry;
@@ -16,7 +16,7 @@ CommitSummary commit_entries(Registry& registry, int count) {
     entry.meta.ns = "shop";
     entry.hosts = {"h" + std::to_string(i) + ".example.org"};
     entry.addresses = {*IpPrefix::parse("192.0.2.1")};
-    transaction.upsert(entry, registry.origin("test.yaml"), 1);
+    transaction.upsert(entry, "test.yaml", 1);
   }
   return registry.commit(std::move(transaction));
 }
@@ -48,7 +48,7 @@ TEST(InterruptedCommitTest, ALargeCommitThatNobodyInterruptsIsWhole) {
     ++asked;
     return false;
   });
-  const CommitSummary summary = commit_entries(registry, 5'000);
+  const Changes summary = commit_entries(registry, 5'000);
   EXPECT_FALSE(summary.interrupted);
   EXPECT_EQ(summary.changed_hosts, 5'000U);
   EXPECT_EQ(asked, 9);

@@ -91,7 +91,7 @@ TEST(MeshConfigTest, ChangesAnswersInTheSameCommitAndOnce) {
     ++published;
     EXPECT_EQ(snapshot->settings->default_export_to, ExportTo{"."});
   });
-  const CommitSummary summary = registry.load(config_map(R"(defaultServiceExportTo: ["."])"));
+  const Changes summary = registry.load(config_map(R"(defaultServiceExportTo: ["."])"));
   EXPECT_TRUE(summary.mesh_config_changed);
   EXPECT_EQ(summary.changed_resources, 1U);
   EXPECT_EQ(published, 1U);
@@ -115,9 +115,9 @@ TEST(MeshConfigTest, DerivesNothingAgainWhereNoSettingChanges) {
   TestRegistry registry;
   registry.load(std::string(kEntryOfShop) + "---\n" +
                 config_map(R"(defaultServiceExportTo: ["."])"));
-  const CommitSummary same = registry.load(config_map(R"(defaultServiceExportTo: [.])"));
+  const Changes same = registry.load(config_map(R"(defaultServiceExportTo: [.])"));
   EXPECT_FALSE(same.mesh_config_changed);
-  const CommitSummary other = registry.load(config_map("rootNamespace: elsewhere", "istio-canary"));
+  const Changes other = registry.load(config_map("rootNamespace: elsewhere", "istio-canary"));
   EXPECT_FALSE(other.mesh_config_changed);
   EXPECT_EQ(other.changed_hosts, 0U);
 }

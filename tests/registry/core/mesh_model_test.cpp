@@ -369,9 +369,9 @@ void commit_world(Registry& registry, const World& world, WorldMaker& maker) {
   append_objects(resources, world.namespaces);
   for (std::size_t i = resources.size(); i > 1; --i)
     std::swap(resources[i - 1], resources[maker.below(i)]);
-  const OriginId origin = registry.origin("world.yaml");
+  const std::string origin = "world.yaml";
   Transaction transaction;
-  transaction.replace_origin(origin, {});
+  transaction.replace_origin(origin);
   for (const Resource& resource : resources) transaction.upsert(resource, origin, 1);
   registry.commit(std::move(transaction));
 }

@@ -288,9 +288,9 @@ std::vector<Resource> resources_of(const NetworkWorld& world) {
 }
 
 void replace_all(Registry& registry, const std::vector<Resource>& resources) {
-  const OriginId origin = registry.origin("world.yaml");
+  const std::string origin = "world.yaml";
   Transaction transaction;
-  transaction.replace_origin(origin, {});
+  transaction.replace_origin(origin);
   for (const Resource& resource : resources) transaction.upsert(resource, origin, 1);
   registry.commit(std::move(transaction));
 }
@@ -304,7 +304,7 @@ void name_networks(Registry& registry) {
   for (const std::string network : {"n1", "n2"}) {
     workload.meta.name = network;
     workload.spec.network = network;
-    transaction.upsert(workload, registry.origin("elsewhere.yaml"), 1);
+    transaction.upsert(workload, "elsewhere.yaml", 1);
   }
   registry.commit(std::move(transaction));
 }

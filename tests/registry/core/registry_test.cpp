@@ -202,7 +202,7 @@ TEST(RegistryTest, FollowsResolvedNames) {
                    "hosts: [rr.example.org], resolution: DNS_ROUND_ROBIN, endpoints: [{address: "
                    "a.example.net}], " +
                        std::string(kPorts)));
-  EXPECT_EQ(summary.names_added,
+  EXPECT_EQ(summary.names.added,
             (std::vector<NameUse>{{"a.example.net", "x"}, {"b.example.net", "x"}}));
   EXPECT_EQ(r.ask("d.example.org"), "exact pending");
   r.resolve("a.example.net", {"192.0.2.1", "192.0.2.2"});
@@ -214,7 +214,7 @@ TEST(RegistryTest, FollowsResolvedNames) {
   r.resolve("b.example.net", {}, ResolvedName::State::Failed);
   EXPECT_EQ(r.ask("d.example.org"), "exact unresolvable");
   const auto gone = r.remove({Kind::ServiceEntry, "", "x", "d"});
-  EXPECT_EQ(gone.names_removed, (std::vector<NameUse>{{"b.example.net", "x"}}));
+  EXPECT_EQ(gone.names.removed, (std::vector<NameUse>{{"b.example.net", "x"}}));
 }
 
 TEST(RegistryTest, ResolvedNameReachesOnlyTheGivenNamespace) {
@@ -223,7 +223,7 @@ TEST(RegistryTest, ResolvedNameReachesOnlyTheGivenNamespace) {
       "resolution: DNS, endpoints: [{address: a.example.net}], " + std::string(kPorts);
   const auto summary = r.load(entry("d", "x", "hosts: [x.example.org], " + spec) +
                               entry("e", "y", "hosts: [y.example.org], " + spec));
-  EXPECT_EQ(summary.names_added,
+  EXPECT_EQ(summary.names.added,
             (std::vector<NameUse>{{"a.example.net", "x"}, {"a.example.net", "y"}}));
   Transaction t;
   t.set_resolved(
@@ -240,8 +240,8 @@ TEST(RegistryTest, NameThatMovesToAnotherHostStaysResolved) {
   r.load(entry("d", "x", "hosts: [old.example.org], " + spec));
   r.resolve("a.example.net", {"192.0.2.1"});
   const auto moved = r.load(entry("d", "x", "hosts: [new.example.org], " + spec));
-  EXPECT_TRUE(moved.names_added.empty());
-  EXPECT_TRUE(moved.names_removed.empty());
+  EXPECT_TRUE(moved.names.added.empty());
+  EXPECT_TRUE(moved.names.removed.empty());
   EXPECT_EQ(r.ask("new.example.org"), "exact endpoints 192.0.2.1");
 }
 
@@ -272,13 +272,13 @@ TEST(RegistryTest, OriginsThatAreGoneLeaveNothing) {
   const auto resource = parse(entry("d", "x", "hosts: [d.example.org], " + std::string(kPorts)));
   const std::size_t names = registry.current()->origins->size();
   for (int i = 0; i < 1'000; ++i) {
-    const OriginId origin = registry.origin(std::to_string(i) + ".yaml");
+    const std::string name = std::to_string(i) + ".yaml";
     Transaction added;
-    added.upsert(resource.front(), origin, 1);
+    added.upsert(resource.front(), name, 1);
     registry.commit(std::move(added));
-    EXPECT_EQ(registry.current()->origins->of(origin), std::to_string(i) + ".yaml");
+    EXPECT_EQ(registry.current()->origins->of(registry.origin(name)), name);
     Transaction removed;
-    removed.remove_origin(origin);
+    removed.remove_origin(name);
     registry.commit(std::move(removed));
   }
   EXPECT_LE(registry.current()->origins->size(), names + OriginNames::kBlockSize);
@@ -529,12 +529,15 @@ TEST(RegistryTest, SharesUnchangedEntriesBetweenGenerations) {
 TEST(RegistryTest, CallsHandlersInOrderWithAViewAsNewAsTheEvent) {
   TestRegistry r;
   std::vector<std::string> seen;
-  r.registry().controller().append_service_handler([&](const ServiceEvent& e, const Snapshot& s) {
-    seen.push_back("1 " + std::string(to_string(e.event)) + " " + e.host +
-                   (s.find_host(e.host) ? " there" : " gone"));
-  });
   r.registry().controller().append_service_handler(
-      [&](const ServiceEvent& e, const Snapshot&) { seen.push_back("2 " + e.host); });
+      [&](Event event, const RecordChange& change, const Snapshot& snapshot) {
+        seen.push_back("1 " + std::string(to_string(event)) + " " + change.host +
+                       (snapshot.find_host(change.host) ? " there" : " gone"));
+      });
+  r.registry().controller().append_service_handler(
+      [&](Event, const RecordChange& change, const Snapshot&) {
+        seen.push_back("2 " + change.host);
+      });
   r.load(entry("a", "x", vip("a.example.org", "10.0.0.1")));
   r.load(entry("a", "x", vip("a.example.org", "10.0.0.1")));
   r.load(entry("a", "x", vip("a.example.org", "10.0.0.2")));
@@ -665,12 +668,13 @@ TEST(RegistryTest, RetainRemovesObjectsThatAListDoesNotHave) {
   r.load(stays + entry("goes", "x", vip("goes.example.org", "10.0.0.2")));
   Transaction elsewhere;
   for (auto& other : parse(entry("other", "x", vip("other.example.org", "10.0.0.3"))))
-    elsewhere.upsert(other, r.registry().origin("elsewhere.yaml"), 1);
+    elsewhere.upsert(other, "elsewhere.yaml", 1);
   r.registry().commit(std::move(elsewhere));
 
   Transaction t;
-  t.retain(r.registry().origin("test.yaml"),
-           {hash_of(ResourceKey{Kind::ServiceEntry, "", "x", "stays"})});
+  t.changes.push_back({.origin = "test.yaml",
+                       .effect = OriginChange::Effect::Retain,
+                       .kept = {hash_of(ResourceKey{Kind::ServiceEntry, "", "x", "stays"})}});
   const auto summary = r.registry().commit(std::move(t));
   EXPECT_EQ(summary.changed_resources, 1U);
   EXPECT_EQ(r.ask("stays.example.org"), "exact vips 10.0.0.1");
@@ -684,14 +688,14 @@ TEST(RegistryTest, TheLastChangeOfAnObjectInATransactionWins) {
   const auto upsert = [&](Transaction& t, std::string_view origin, std::string_view address) {
     for (const auto& resource :
          parse(entry("api", "x", vip("api.example.org", std::string(address)))))
-      t.upsert(resource, r.registry().origin(origin), 1);
+      t.upsert(resource, origin, 1);
   };
   Transaction second;
   upsert(second, "b.yaml", "10.0.0.2");
   r.registry().commit(std::move(second));
   Transaction first;
   upsert(first, "a.yaml", "10.0.0.1");
-  first.remove({Kind::ServiceEntry, "", "x", "api"}, r.registry().origin("a.yaml"));
+  first.remove({Kind::ServiceEntry, "", "x", "api"}, "a.yaml");
   r.registry().commit(std::move(first));
   EXPECT_EQ(r.ask("api.example.org"), "exact vips 10.0.0.2");
 }

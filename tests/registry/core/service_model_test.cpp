@@ -258,29 +258,30 @@ spec:
 
 // --- changes -------------------------------------------------------------------------------------
 
-class HostChangeTest : public testing::Test {
+class RecordChangeTest : public testing::Test {
  protected:
-  HostChangeTest() {
-    registry_.registry().controller().set_change_handler(
-        [&](const std::vector<HostChange>& changes) {
-          for (const auto& change : changes)
+  RecordChangeTest() {
+    handler_ =
+        registry_.registry().controller().attach([&](const Changes& changes, const Snapshot&) {
+          for (const auto& change : changes.records)
             told_.push_back((change.before ? (change.after ? "~" : "-") : "+") + change.host);
         });
   }
   std::vector<std::string> take() { return std::exchange(told_, {}); }
 
   TestRegistry registry_;
+  std::shared_ptr<const Controller::Handler> handler_;
   std::vector<std::string> told_;
 };
 
-TEST_F(HostChangeTest, APodIsAChangeOfTheServicesThatItServes) {
+TEST_F(RecordChangeTest, APodIsAChangeOfTheServicesThatItServes) {
   registry_.load(kHeadless);
   take();
   registry_.load(kPod);
   EXPECT_EQ(take(), std::vector<std::string>{"~db.shop.svc.cluster.local"});
 }
 
-TEST_F(HostChangeTest, EndpointsAreAChange) {
+TEST_F(RecordChangeTest, EndpointsAreAChange) {
   registry_.load(kHeadless);
   EXPECT_EQ(take(), std::vector<std::string>{"+db.shop.svc.cluster.local"});
   registry_.remove({Kind::EndpointSlice, "", "shop", "db-1"});
@@ -289,7 +290,7 @@ TEST_F(HostChangeTest, EndpointsAreAChange) {
   EXPECT_EQ(take(), std::vector<std::string>{"-db.shop.svc.cluster.local"});
 }
 
-TEST_F(HostChangeTest, ChangedSettingsKeepAndRemoveHosts) {
+TEST_F(RecordChangeTest, ChangedSettingsKeepAndRemoveHosts) {
   registry_.load(kHeadless);
   registry_.load(R"(
 apiVersion: v1

@@ -192,7 +192,7 @@ TEST(ServicePartsTest, AChangeOfOnePartIsAnEvent) {
   TestRegistry registry;
   int events = 0;
   registry.registry().controller().append_service_handler(
-      [&](const ServiceEvent&, const Snapshot&) { ++events; });
+      [&](Event, const RecordChange&, const Snapshot&) { ++events; });
   registry.add({entry_of_host(0, {"*"}), entry_of_host(1, {"web"})});
   EXPECT_EQ(events, 1);
   // The addresses change places, so that their union stays.

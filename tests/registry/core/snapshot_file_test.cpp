@@ -44,7 +44,7 @@ class SavedWorld {
   void add(const std::string& origin, const std::vector<Resource>& resources) {
     Transaction t;
     std::uint32_t line = 1;
-    for (const auto& resource : resources) t.upsert(resource, registry_.origin(origin), line++);
+    for (const auto& resource : resources) t.upsert(resource, origin, line++);
     registry_.commit(std::move(t));
   }
   std::string file() const {

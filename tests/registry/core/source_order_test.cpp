@@ -69,9 +69,8 @@ std::string answers_of_all(const TestRegistry& registry) {
 void deliver(TestRegistry& registry, const std::string& origin,
              const std::vector<Resource>& resources) {
   Transaction transaction;
-  for (const Resource& resource : resources)
-    transaction.upsert(resource, registry.registry().origin(origin), 1);
-  transaction.replace_origin(registry.registry().origin(origin), {});
+  for (const Resource& resource : resources) transaction.upsert(resource, origin, 1);
+  transaction.replace_origin(origin);
   registry.registry().commit(std::move(transaction));
 }
 

@@ -213,7 +213,7 @@ TEST_F(TrafficRoutesTest, WhatCannotBeReadIsLeftOut) {
 }
 
 TEST_F(TrafficRoutesTest, AVirtualServiceChangesNoHost) {
-  const CommitSummary summary = registry_.load(
+  const Changes summary = registry_.load(
       "{apiVersion: networking.istio.io/v1, kind: VirtualService, metadata: {name: v}, spec: "
       "{hosts: "
       "[x.example.org]}}");

@@ -114,12 +114,16 @@ class FakeRegistry final : public SourceSink {
     if (change.effect == OriginChange::Effect::Remove) origins.erase(change.origin);
     if (change.effect != OriginChange::Effect::Replace) return;
     change.resources.for_each([&](std::string_view encoded, std::uint32_t line) {
-      origins[change.origin].insert(
-          std::string(StoredResource::of_encoded(encoded, 0, line)->name()));
+      const auto stored = StoredResource::of_encoded(encoded, 0, line);
+      names_[stored->key_hash()] = stored->name();
+      origins[change.origin].insert(std::string(stored->name()));
     });
-    for (const ResourceKey& key : change.keep)
-      if (before.contains(key.name)) origins[change.origin].insert(key.name);
+    for (const std::uint64_t key : change.kept)
+      if (const auto name = names_.find(key); name != names_.end() && before.contains(name->second))
+        origins[change.origin].insert(name->second);
   }
+
+  std::map<std::uint64_t, std::string> names_;  // of all objects so far, by hash_of(key)
 };
 
 inline void write(const fs::path& path, std::string_view text) {

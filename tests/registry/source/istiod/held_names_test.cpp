@@ -91,8 +91,7 @@ class HeldNamesTest : public ::testing::Test {
     });
     EXPECT_NE(change.effect, Effect::Retain);
     std::erase_if(objects_, [&](const auto& item) {
-      return std::ranges::find(change.removed_hashes, item.first.second) !=
-             change.removed_hashes.end();
+      return std::ranges::find(change.removed, item.first.second) != change.removed.end();
     });
   }
 
@@ -155,10 +154,10 @@ TEST_F(HeldNamesTest, AFaultyNameKeepsItsLastGoodVersion) {
 TEST_F(HeldNamesTest, AFaultyNameOfTheFirstPushKeepsWhatAnEarlierRunLeft) {
   const auto first = push({{"", {{"a.example", "bad n"}, {"b.example", "10.0.0.2 n"}}}});
   const ResourceKey key{Kind::NameTableEntry, "", "n", "a.example"};
-  EXPECT_EQ(first.changes.at(0).keep, std::vector<ResourceKey>{key});
+  EXPECT_EQ(first.changes.at(0).kept, std::vector<std::uint64_t>{hash_of(key)});
   const auto second = push({{"", {{"a.example", "bad n"}}}});
   const ResourceKey gone{Kind::NameTableEntry, "", "n", "b.example"};
-  EXPECT_EQ(second.changes.at(0).removed_hashes, std::vector<std::uint64_t>{hash_of(gone)});
+  EXPECT_EQ(second.changes.at(0).removed, std::vector<std::uint64_t>{hash_of(gone)});
 }
 
 TEST_F(HeldNamesTest, WhatIsNoNameInfoRefusesTheName) {

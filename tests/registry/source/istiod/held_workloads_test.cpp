@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
-#include <set>
 
 #include "registry/snapshot/stored_resource.hpp"
 
@@ -68,20 +68,29 @@ class HeldWorkloadsTest : public ::testing::Test {
 
   void apply(const OriginChange& change) {
     EXPECT_EQ(change.origin, "istiod");
-    std::set<std::string> kept;
-    for (const ResourceKey& key : change.keep) kept.insert(key.to_string());
     if (change.effect == Effect::Replace)
-      std::erase_if(objects_, [&](const std::string& key) { return !kept.contains(key); });
+      std::erase_if(objects_, [&](const auto& object) {
+        return std::ranges::find(change.kept, object.second) == change.kept.end();
+      });
     change.resources.for_each([&](std::string_view encoded, std::uint32_t) {
-      objects_.insert(StoredResource::of_encoded(encoded, 1, 0)->label());
+      const auto stored = StoredResource::of_encoded(encoded, 1, 0);
+      objects_[stored->label()] = stored->key_hash();
     });
-    for (const ResourceKey& key : change.removed) objects_.erase(key.to_string());
+    std::erase_if(objects_, [&](const auto& object) {
+      return std::ranges::find(change.removed, object.second) != change.removed.end();
+    });
     findings_ = change.findings;
+  }
+
+  // The registry has this ServiceEntry of an earlier run.
+  void hold(const std::string& name) {
+    const ResourceKey key{Kind::ServiceEntry, "", "shop", name};
+    objects_[key.to_string()] = hash_of(key);
   }
 
   std::string all() const {
     std::string text;
-    for (const std::string& key : objects_) text += (text.empty() ? "" : ", ") + key;
+    for (const auto& [label, key] : objects_) text += (text.empty() ? "" : ", ") + label;
     return text;
   }
 
@@ -91,13 +100,13 @@ class HeldWorkloadsTest : public ::testing::Test {
 
   ShortReader reader_;
   HeldWorkloads held_{"istiod", {}};
-  std::optional<HeldWorkloads> limited_;  // held_limits(): instead of held_
-  std::set<std::string> objects_;
+  std::optional<HeldWorkloads> limited_;          // held_limits(): instead of held_
+  std::map<std::string, std::uint64_t> objects_;  // hash_of(key), by label
   std::vector<Finding> findings_;
 };
 
 TEST_F(HeldWorkloadsTest, TheFirstPushReplacesWhatAnEarlierRunHad) {
-  objects_ = {"ServiceEntry shop/old.example"};
+  hold("old.example");
   const auto difference = push({{"shop/a.example", "a.example"}});
   EXPECT_EQ(difference.changes.at(0).effect, Effect::Replace);
   EXPECT_EQ(all(), "ServiceEntry shop/a.example");
@@ -156,7 +165,8 @@ TEST_F(HeldWorkloadsTest, AFaultyResourceKeepsItsEarlierVersion) {
 }
 
 TEST_F(HeldWorkloadsTest, AFaultyResourceKeepsWhatAnEarlierRunHad) {
-  objects_ = {"ServiceEntry shop/a.example", "ServiceEntry shop/b.example"};
+  hold("a.example");
+  hold("b.example");
   push({{"shop/a.example", "!"}});
   EXPECT_EQ(all(), "ServiceEntry shop/a.example");
 }
@@ -183,7 +193,7 @@ TEST_F(HeldWorkloadsTest, TheNextStreamBeginsAnewWithMoreThanARequestHolds) {
 }
 
 TEST_F(HeldWorkloadsTest, APushWithoutAnythingTakesNothingAway) {
-  objects_ = {"ServiceEntry shop/old.example"};
+  hold("old.example");
   EXPECT_TRUE(push({}).changes.empty());
   push({{"shop/a.example", "a.example"}});
   EXPECT_TRUE(push({}).changes.empty());

@@ -31,10 +31,10 @@ class KeptSink final : public SourceSink {
         const auto stored = StoredResource::of_encoded(encoded, 0, 0);
         held[stored->key_hash()] = stored->label();
       });
-      for (const auto& key : change.removed) held.erase(hash_of(key));
+      for (const std::uint64_t key : change.removed) held.erase(key);
       if (change.effect == OriginChange::Effect::Retain)
         std::erase_if(held, [&](const auto& item) {
-          return !std::ranges::binary_search(change.retained, item.first);
+          return !std::ranges::binary_search(change.kept, item.first);
         });
       findings[change.origin] = change.findings;
     }
