@@ -12,11 +12,9 @@ namespace meshdns::dnsd {
 namespace {
 
 using registry::AnswerKind;
-using registry::HostEntry;
 using registry::ServiceRecord;
 using registry::StoredRef;
 using Kind = AnswerEvent::Kind;
-using Records = std::vector<const ServiceRecord*>;
 
 // A text has the first of many addresses, names or namespaces.
 constexpr std::size_t kMaxListed = 4;
@@ -149,14 +147,12 @@ bool same_answers(const ServiceRecord& a, const ServiceRecord& b) {
               : names_behind(a) == names_behind(b));
 }
 
-// The services of a host, by namespace.
-Records services_of(const HostEntry* host) {
-  Records records;
-  if (host != nullptr)
-    for (const ServiceRecord* record : host->records())
-      if (!record->placeholder) records.push_back(record);
-  std::ranges::sort(records, {}, [](const ServiceRecord* r) { return r->ns->text(); });
-  return records;
+// Returns whether clients cannot see the change; placeholders are no services.
+bool is_unseen(const registry::RecordChange& change) {
+  const bool was = change.before && !change.before->placeholder;
+  const bool is = change.after && !change.after->placeholder;
+  if (!was || !is) return was == is;
+  return change.before == change.after || same_answers(*change.before, *change.after);
 }
 
 // The object that is new in `after`, or was in `before` and is no more, or the first of the
@@ -188,8 +184,6 @@ std::size_t size_of(const AnswerEvent& event) {
   return size;
 }
 
-bool same_host(const HostEntry& a, const HostEntry& b) { return a.host() == b.host(); }
-
 }  // namespace
 
 std::string_view to_string(AnswerEvent::Kind kind) {
@@ -215,51 +209,39 @@ std::string answers_text(const AnswerEvent& event) {
   return "from " + event.before + " to " + event.after;
 }
 
-AnswerHistory::Generation AnswerHistory::generation_of(const registry::Snapshot& snapshot) {
-  return {snapshot.generation, snapshot.hosts, snapshot.wildcards, snapshot.origins};
-}
-
 void AnswerHistory::begin(const registry::Snapshot& snapshot, std::int64_t unix_seconds) {
-  seen_ = generation_of(snapshot);
+  origins_ = snapshot.origins;
   known_since_ = unix_seconds;
 }
 
-void AnswerHistory::look(const registry::Snapshot& snapshot, std::int64_t unix_seconds) {
-  if (!known_since_ || snapshot.generation == seen_.number) return;
-  Generation now = generation_of(snapshot);
-  const auto visit = [&](const HostEntry* before, const HostEntry* after) {
-    compare(before, after, now, unix_seconds);
-  };
-  Hosts::for_each_difference(seen_.hosts, now.hosts, same_host, visit);
-  Hosts::for_each_difference(seen_.wildcards, now.wildcards, same_host, visit);
-  seen_ = std::move(now);
-}
-
-void AnswerHistory::compare(const HostEntry* before, const HostEntry* after, const Generation& now,
-                            std::int64_t unix_seconds) {
-  const Records old_services = services_of(before);
-  const Records new_services = services_of(after);
-  const std::string_view name = (after != nullptr ? after : before)->host();
-  auto old_at = old_services.begin();
-  auto new_at = new_services.begin();
-  while (old_at != old_services.end() || new_at != new_services.end()) {
-    const bool has_old = old_at != old_services.end();
-    const bool has_new = new_at != new_services.end();
-    const int order = !has_old   ? 1
-                      : !has_new ? -1
-                                 : (*old_at)->ns->text().compare((*new_at)->ns->text());
-    const ServiceRecord* was = order <= 0 ? *old_at++ : nullptr;
-    const ServiceRecord* is = order >= 0 ? *new_at++ : nullptr;
-    if (was == is || (was != nullptr && is != nullptr && same_answers(*was, *is))) continue;
-    note(was, is, name, now, unix_seconds);
+void AnswerHistory::add(const registry::Changes& changes) {
+  for (const auto& change : changes.records) {
+    std::pair key(change.host, std::string(change.ns()));
+    const auto known = pending_.find(key);
+    if (known != pending_.end())
+      known->second.after = change.after;
+    else if (!is_unseen(change))
+      pending_.emplace(std::move(key), change);
   }
 }
 
-void AnswerHistory::note(const ServiceRecord* before, const ServiceRecord* after,
-                         std::string_view name, const Generation& now, std::int64_t unix_seconds) {
+void AnswerHistory::look(const registry::Snapshot& snapshot, std::int64_t unix_seconds) {
+  for (const auto& [key, change] : pending_)
+    if (!is_unseen(change)) note(change, *snapshot.origins, unix_seconds);
+  pending_.clear();
+  origins_ = snapshot.origins;
+}
+
+void AnswerHistory::note(const registry::RecordChange& change, const registry::OriginNames& origins,
+                         std::int64_t unix_seconds) {
+  const auto service_of = [](const Ref<const ServiceRecord>& record) {
+    return record && !record->placeholder ? record.get() : nullptr;
+  };
+  const ServiceRecord* const before = service_of(change.before);
+  const ServiceRecord* const after = service_of(change.after);
   AnswerEvent event;
   event.unix_seconds = unix_seconds;
-  event.name = name;
+  event.name = change.host;
   event.ns = (after != nullptr ? after : before)->ns->text();
   if (before != nullptr) event.before = described(*before);
   if (after != nullptr) event.after = described(*after);
@@ -271,9 +253,8 @@ void AnswerHistory::note(const ServiceRecord* before, const ServiceRecord* after
                                     : counts_.different);
   if (const StoredRef object = changed_object(before, after)) {
     event.object = object->label();
-    // A file that has gone has left its name to the generation before.
-    std::string_view origin = now.origins->of(object->origin());
-    if (after == nullptr) origin = seen_.origins->of(object->origin());
+    // A file that has gone left its name in the snapshot of the last look.
+    const std::string_view origin = (after == nullptr ? *origins_ : origins).of(object->origin());
     event.source = origin;
     if (!origin.empty() && object->line() != 0)
       event.source += ":" + std::to_string(object->line());

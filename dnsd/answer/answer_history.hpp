@@ -6,11 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "registry/controller.hpp"
 #include "registry/snapshot/snapshot.hpp"
 
 namespace meshdns::dnsd {
@@ -34,10 +36,9 @@ std::string time_text(std::int64_t unix_seconds);
 // "from 10.0.0.7 to 10.0.0.8", "10.0.0.7" for a name that appeared or vanished.
 std::string answers_text(const AnswerEvent& event);
 
-// Compares generations of the registry by the parts that they do not share, so that the work is
-// that of the changes.  Changes between two looks count once, by their outcome.  New addresses of
-// endpoint names alone are no change: those of large providers turn with each look-up.  Control
-// thread.
+// Keeps the changes of commits that changed answers.  Changes between two looks count once, by
+// their outcome.  New addresses of endpoint names alone are no change: those of large providers
+// turn with each look-up.  Control thread.
 class AnswerHistory {
  public:
   // Together the events take at most kMaxBytes.
@@ -53,7 +54,9 @@ class AnswerHistory {
 
   // Changes count from this generation on.
   void begin(const registry::Snapshot& snapshot, std::int64_t unix_seconds);
-  // Notes the changes since the last look; nothing before begin().
+  // Takes the changes of a commit, for the next look.
+  void add(const registry::Changes& changes);
+  // Makes events of the changes since the last look.
   void look(const registry::Snapshot& snapshot, std::int64_t unix_seconds);
 
   // The oldest first.
@@ -69,22 +72,13 @@ class AnswerHistory {
   std::size_t bytes() const { return bytes_; }
 
  private:
-  using Hosts = registry::HashTrie<registry::HostEntry>;
-  struct Generation {
-    std::uint64_t number = 0;
-    Hosts hosts;
-    Hosts wildcards;
-    Ref<const registry::OriginNames> origins;
-  };
-
-  static Generation generation_of(const registry::Snapshot& snapshot);
-  void compare(const registry::HostEntry* before, const registry::HostEntry* after,
-               const Generation& now, std::int64_t unix_seconds);
-  void note(const registry::ServiceRecord* before, const registry::ServiceRecord* after,
-            std::string_view name, const Generation& now, std::int64_t unix_seconds);
+  void note(const registry::RecordChange& change, const registry::OriginNames& origins,
+            std::int64_t unix_seconds);
   void forget_oldest();
 
-  Generation seen_;
+  // Since the last look, by host and namespace.
+  std::map<std::pair<std::string, std::string>, registry::RecordChange> pending_;
+  Ref<const registry::OriginNames> origins_;  // of the last look
   std::deque<AnswerEvent> events_;
   std::optional<std::int64_t> known_since_;
   bool has_forgotten_ = false;

@@ -113,7 +113,12 @@ std::string names_of(const std::deque<AnswerEvent>& events, std::size_t newest) 
 
 }  // namespace
 
-void AnswerWatch::begin() { history_.begin(*registry_.current(), unix_now()); }
+void AnswerWatch::begin() {
+  history_.begin(*registry_.current(), unix_now());
+  handler_ =
+      registry_.controller().attach([this](const registry::Changes& changes,
+                                           const registry::Snapshot&) { history_.add(changes); });
+}
 
 const AnswerHistory& AnswerWatch::history() {
   history_.look(*registry_.current(), unix_now());

@@ -90,7 +90,7 @@ registry::ClientSettings client_settings(const Config& config);
 class AnswerWatch {
  public:
   // REQUIRES: both outlive it.
-  AnswerWatch(const registry::Registry& registry, Log& log) : registry_(registry), log_(log) {}
+  AnswerWatch(registry::Registry& registry, Log& log) : registry_(registry), log_(log) {}
 
   // Changes count from now on.
   void begin();
@@ -100,8 +100,9 @@ class AnswerWatch {
   const AnswerHistory& history();
 
  private:
-  const registry::Registry& registry_;
+  registry::Registry& registry_;
   Log& log_;
+  std::shared_ptr<const registry::Controller::Handler> handler_;
   AnswerHistory history_;
   AnswerHistory::Counts said_;
 };

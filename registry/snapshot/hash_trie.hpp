@@ -85,25 +85,6 @@ class HashTrie {
     }
   }
 
-  // Calls `visit(before, after)` for each entry that was added (`before` is null), removed (`after`
-  // is null) or replaced between two generations.  `is_same(a, b)`: whether `b` replaces `a`.  The
-  // work is that of the leaves that the generations do not share.
-  template <typename IsSame, typename Visit>
-  static void for_each_difference(const HashTrie& before, const HashTrie& after, IsSame&& is_same,
-                                  Visit&& visit) {
-    if (before.root_.get() == after.root_.get()) return;
-    for (std::size_t i = 0; i < kFanOut; ++i) {
-      const Branch* old = before.root_ ? before.root_->branches[i].get() : nullptr;
-      const Branch* now = after.root_ ? after.root_->branches[i].get() : nullptr;
-      if (old == now) continue;
-      for (std::size_t j = 0; j < kFanOut; ++j) {
-        const Place was = place_in(old, j);
-        const Place is = place_in(now, j);
-        if (was != is) compare(entries_at(was), entries_at(is), is_same, visit);
-      }
-    }
-  }
-
   // Replaces the entry that `matches`, or adds one.
   template <typename Matches>
   void put(std::uint64_t hash, const EntryRef& entry, Matches&& matches) {
@@ -245,43 +226,6 @@ class HashTrie {
       return leaf;
     const Fork* fork = branch->forks[index].get();
     return fork == nullptr ? nullptr : fork->leaves[fork_index(tag_of(hash))].get();
-  }
-
-  // A leaf or a fork, or none of both.
-  using Place = std::pair<const Leaf*, const Fork*>;
-  static Place place_in(const Branch* branch, std::size_t index) {
-    if (branch == nullptr) return {nullptr, nullptr};
-    return {branch->leaves[index].get(), branch->forks[index].get()};
-  }
-  // Sorted by address.
-  static std::vector<const Entry*> entries_at(const Place& place) {
-    std::vector<const Entry*> entries;
-    const auto add = [&](const Leaf* leaf) {
-      if (leaf != nullptr)
-        entries.insert(entries.end(), leaf->entries(), leaf->entries() + leaf->size);
-    };
-    add(place.first);
-    if (place.second != nullptr)
-      for (const auto& leaf : place.second->leaves) add(leaf.get());
-    std::sort(entries.begin(), entries.end());
-    return entries;
-  }
-  template <typename IsSame, typename Visit>
-  static void compare(const std::vector<const Entry*>& before,
-                      const std::vector<const Entry*>& after, IsSame& is_same, Visit& visit) {
-    std::vector<const Entry*> gone;
-    std::vector<const Entry*> added;
-    std::set_difference(before.begin(), before.end(), after.begin(), after.end(),
-                        std::back_inserter(gone));
-    std::set_difference(after.begin(), after.end(), before.begin(), before.end(),
-                        std::back_inserter(added));
-    for (const Entry* old : gone) {
-      const auto now = std::find_if(added.begin(), added.end(),
-                                    [&](const Entry* entry) { return is_same(*old, *entry); });
-      visit(old, now == added.end() ? nullptr : *now);
-      if (now != added.end()) added.erase(now);
-    }
-    for (const Entry* now : added) visit(static_cast<const Entry*>(nullptr), now);
   }
 
   template <typename Visit>

@@ -35,6 +35,9 @@ class AnswerHistoryTest : public testing::Test {
   AnswerHistoryTest() {
     put(entry_of("api", "api.example.org", "10.0.0.7"));
     history_.begin(*registry_.current(), now_);
+    handler_ =
+        registry_.controller().attach([this](const registry::Changes& changes,
+                                             const registry::Snapshot&) { history_.add(changes); });
   }
   void put(const ServiceEntry& entry) {
     registry::Transaction transaction;
@@ -68,6 +71,7 @@ class AnswerHistoryTest : public testing::Test {
   }
 
   registry::Registry registry_{registry::MeshSettings{}};
+  std::shared_ptr<const registry::Controller::Handler> handler_;
   AnswerHistory history_;
   std::int64_t now_ = kStart;
 };

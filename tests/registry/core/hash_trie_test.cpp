@@ -52,44 +52,5 @@ TEST_P(HashTrieTest, BehavesAsAMapAndKeepsEveryOldVersion) {
   }
 }
 
-TEST_P(HashTrieTest, ADifferenceLeadsFromOneVersionToTheOther) {
-  std::mt19937_64 random(5);
-  HashTrie<Item> trie;
-  std::vector<HashTrie<Item>> versions{trie};
-  for (int i = 0; i < 4000; ++i) {
-    const std::uint64_t hash = (random() % 4) << 52 | random() % 500 * GetParam();
-    const auto same = [&](const Item& item) { return item.hash == hash; };
-    if (random() % 3 == 0)
-      trie.erase(hash, same);
-    else
-      trie.put(hash, Ref<const Item>(new Item(hash, i)), same);
-    if (i % 200 == 0) versions.push_back(trie);
-  }
-  const auto is_same = [](const Item& a, const Item& b) { return a.hash == b.hash; };
-  for (std::size_t i = 0; i < versions.size(); ++i) {
-    const auto& before = versions[i];
-    const auto& after = versions[random() % versions.size()];
-    std::map<std::uint64_t, const Item*> model;
-    before.for_each([&](const Item& item) { model[item.hash] = &item; });
-    const auto apply = [&](const Item* was, const Item* is) {
-      ASSERT_NE(was, is);
-      if (was != nullptr) {
-        ASSERT_EQ(model[was->hash], was);
-        model.erase(was->hash);
-      }
-      if (is != nullptr) {
-        ASSERT_TRUE(model.emplace(is->hash, is).second);
-      }
-    };
-    HashTrie<Item>::for_each_difference(before, after, is_same, apply);
-    std::size_t count = 0;
-    after.for_each([&](const Item& item) {
-      EXPECT_EQ(model[item.hash], &item);
-      ++count;
-    });
-    EXPECT_EQ(model.size(), count);
-  }
-}
-
 }  // namespace
 }  // namespace meshdns::registry
