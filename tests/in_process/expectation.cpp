@@ -16,8 +16,8 @@
 #include "resolver/wire/name_text.hpp"
 #include "resolver/wire/octets.hpp"
 #include "resolver/wire/upstream_query.hpp"
-#include "tests/upstream/records.hpp"
 #include "tests/in_process/yaml_text.hpp"
+#include "tests/upstream/records.hpp"
 
 namespace meshdns::dnsd::test {
 namespace {
