@@ -6,6 +6,7 @@
 
 #include "dnsd/answer/dns64.hpp"
 #include "dnsd/answer/reverse_zone.hpp"
+#include "registry/base/each_once.hpp"
 #include "registry/base/host_name.hpp"
 #include "registry/base/ip_address.hpp"
 
@@ -102,9 +103,7 @@ LocalNames::LocalNames(const HostsFile& hosts, const std::map<std::string, Overr
   for (const auto& [address, entry] : by_address_) note_ancestors(reverse_name(address));
   for (const auto& [suffix, overriding] : overrides_)
     if (overriding.action == OverrideAction::Addresses) note_ancestors(suffix);
-  std::ranges::sort(ancestors_);
-  const auto repeated = std::ranges::unique(ancestors_);
-  ancestors_.erase(repeated.begin(), repeated.end());
+  sort_each_once(ancestors_);
   ancestors_.shrink_to_fit();
 }
 

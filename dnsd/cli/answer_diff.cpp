@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "dnsd/answer/json_members.hpp"
+#include "registry/base/each_once.hpp"
 #include "registry/base/printable.hpp"
 #include "registry/view/view.hpp"
 #include "registry/view/view_explanation.hpp"
@@ -79,9 +80,7 @@ AnswerDiff compare_answers(registry::Registry& before, registry::Registry& after
   AnswerDiff diff;
   if (clients.empty()) clients = namespaces_of(old, now);
   if (clients.empty()) clients.emplace_back("default");
-  std::ranges::sort(clients);
-  const auto [begin, end] = std::ranges::unique(clients);
-  clients.erase(begin, end);
+  sort_each_once(clients);
   diff.clients = std::move(clients);
   struct Views {
     Ref<const registry::Client> old_client;

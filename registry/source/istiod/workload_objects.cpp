@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "registry/base/each_once.hpp"
 #include "registry/base/host_name.hpp"
 #include "registry/base/printable.hpp"
 #include "registry/manifest/validate.hpp"
@@ -293,9 +294,7 @@ class WorkloadObjects {
     for (const auto& [service, ports] : workload_.services)
       if (auto why = add_service(service, ports)) return fail(*std::move(why));
     // A map's order is not that of its keys.
-    std::ranges::sort(labels_);
-    const auto repeated = std::ranges::unique(labels_);
-    labels_.erase(repeated.begin(), repeated.end());
+    sort_each_once(labels_);
     add_identity();
     return std::move(objects_);
   }

@@ -5,6 +5,7 @@
 #include <array>
 #include <utility>
 
+#include "registry/base/each_once.hpp"
 #include "registry/base/printable.hpp"
 
 namespace meshdns::registry::kubernetes {
@@ -379,9 +380,7 @@ bool Reflector::finish_list(std::string version) {
   status_.resource_version = std::move(version);
   latest_ = version_number(status_.resource_version);
   can_resume_ = !status_.resource_version.empty();
-  std::ranges::sort(seen_);
-  const auto duplicates = std::ranges::unique(seen_);
-  seen_.erase(duplicates.begin(), duplicates.end());
+  sort_each_once(seen_);
   status_.objects = seen_.size();
   // Any object may be one of those without a name: nothing is known to be gone.
   if (nameless_in_list_ == 0) listener_.on_listed(std::exchange(seen_, {}));
