@@ -70,8 +70,10 @@ class NetworkTable {
 
   const MeshSettings& settings_;
   SymbolTable& symbols_;
-  std::string first_;     // the first network that was noted
-  bool several_ = false;  // another one was, too
+  std::string first_;  // the first network that was noted
+  // Another one was, too.  Stays so when they end: whoever may add and remove a WorkloadEntry could
+  // have all services derived again each time.
+  bool several_ = false;
   ClusterNetworks of_clusters_;
   ClusterNetworks of_clusters_before_;                 // at the last take_changes()
   std::unordered_map<std::uint64_t, SymbolRef> pods_;  // by a hash of name and address
