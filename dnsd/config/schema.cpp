@@ -87,9 +87,9 @@ std::optional<std::size_t> read_choice(const Node& node, const Place& place,
   return std::nullopt;
 }
 
-AnyField make_field(std::string_view key, const Access* access,
+AnyField make_field(std::string_view key, std::unique_ptr<const Access> access,
                     const std::vector<std::string>& keys_below) {
-  return {key, std::shared_ptr<const Access>(access), keys_below};
+  return {key, std::move(access), keys_below};
 }
 
 Codec<std::string> text(std::size_t max_length) {

@@ -90,8 +90,7 @@ struct AnyField {
   std::vector<std::string> keys_below;
 };
 using Fields = std::vector<AnyField>;
-// Owns `access`.
-AnyField make_field(std::string_view key, const Access* access,
+AnyField make_field(std::string_view key, std::unique_ptr<const Access> access,
                     const std::vector<std::string>& keys_below);
 
 // A key of a section of the type S.
@@ -118,7 +117,7 @@ Field<S> field_of(std::string_view key, const Read& read, const Print& print,
     std::decay_t<Read> read_;  // functions, too
     std::decay_t<Print> print_;
   };
-  return {make_field(key, new AccessTo(read, print), keys_below)};
+  return {make_field(key, std::make_unique<AccessTo>(read, print), keys_below)};
 }
 
 template <typename S, typename V>
