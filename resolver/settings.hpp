@@ -55,7 +55,7 @@ struct UpstreamConfig {
   UpstreamCookieMode cookies = UpstreamCookieMode::Auto;
   std::string tls_ca_file;             // key `tls.ca_file`; empty = the system's
   std::vector<IpPrefix> deny_answers;  // rebinding protection
-  // Filled in by UpstreamFollower, without keys of their own: dns64.prefix, those of `zones` that
+  // Filled in by UpstreamInUse, without keys of their own: dns64.prefix, those of `zones` that
   // are domains of this machine's links, and the file that named `servers`.
   std::optional<IpPrefix> nat64;
   std::set<std::string> link_zones;

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "dnsd/admin/daemon_status.hpp"
-#include "dnsd/admin/health_board.hpp"
 #include "dnsd/admin/http_server.hpp"
 #include "dnsd/admin/load_history.hpp"
+#include "dnsd/admin/published_health.hpp"
 #include "dnsd/admin/registry_streams.hpp"
 #include "dnsd/answer/query_settings.hpp"
 #include "dnsd/config/config.hpp"
@@ -24,7 +24,7 @@ namespace meshdns::dnsd {
 struct ShownDaemon {
   Engine& engine;
   RegistryStreams& streams;
-  HealthBoard& health;             // any thread
+  PublishedHealth& health;         // any thread
   const UpstreamConfig& upstream;  // in use
   const QuerySettings& query_settings;
   const History& history;

@@ -22,7 +22,7 @@
 #include "dnsd/config/load.hpp"
 #include "dnsd/daemon/daemon.hpp"
 #include "dnsd/daemon/signals.hpp"
-#include "dnsd/daemon/upstream_follower.hpp"
+#include "dnsd/daemon/upstream_in_use.hpp"
 #include "dnsd/log/journal.hpp"
 #include "dnsd/mesh/engine.hpp"
 #include "dnsd/mesh/upstream_servers.hpp"

@@ -19,6 +19,7 @@
 #include "dnsd/admin/registry_streams.hpp"
 #include "dnsd/config/config.hpp"
 #include "dnsd/config/load.hpp"
+#include "dnsd/daemon/address_reach.hpp"
 #include "dnsd/daemon/announcement.hpp"
 #include "dnsd/daemon/config_reloader.hpp"
 #include "dnsd/daemon/health.hpp"
@@ -26,12 +27,11 @@
 #include "dnsd/daemon/memory_limit.hpp"
 #include "dnsd/daemon/overload.hpp"
 #include "dnsd/daemon/query_logging.hpp"
-#include "dnsd/daemon/query_settings_keeper.hpp"
-#include "dnsd/daemon/reach_watch.hpp"
+#include "dnsd/daemon/query_settings_in_use.hpp"
 #include "dnsd/daemon/served_addresses.hpp"
 #include "dnsd/daemon/signals.hpp"
 #include "dnsd/daemon/upgrade.hpp"
-#include "dnsd/daemon/upstream_follower.hpp"
+#include "dnsd/daemon/upstream_in_use.hpp"
 #include "dnsd/daemon/worker_pool.hpp"
 #include "dnsd/log/log.hpp"
 #include "dnsd/mesh/engine.hpp"
@@ -113,10 +113,10 @@ class Daemon {
   // Before the state directory and its lock: its connections tell another process of their end.
   Upgrade upgrade_;
   Engine engine_;
-  QuerySettingsKeeper query_settings_;
+  QuerySettingsInUse query_settings_;
   std::shared_ptr<TcpBudget> budget_;
-  UpstreamFollower upstream_;
-  ReachWatch reach_;
+  UpstreamInUse upstream_;
+  AddressReach reach_;
   std::uint64_t dropped_queries_ = 0;  // as of the last second
   QueryLogging query_logging_;
   WorkerPool workers_;

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "dnsd/admin/daemon_status.hpp"
-#include "dnsd/admin/health_board.hpp"
+#include "dnsd/admin/published_health.hpp"
 #include "dnsd/config/config.hpp"
 #include "dnsd/mesh/engine.hpp"
 #include "registry/base/finding.hpp"
@@ -99,7 +99,7 @@ class DaemonHealth {
   Readiness readiness() const { return board_.readiness(); }
   // The line that `systemctl status` shows.
   std::string status_line() const;
-  HealthBoard& board() { return board_; }
+  PublishedHealth& board() { return board_; }
 
  private:
   void add_engine(Readiness& readiness) const;
@@ -107,7 +107,7 @@ class DaemonHealth {
 
   const Engine& engine_;
   const UpstreamConfig& upstream_;
-  HealthBoard board_;
+  PublishedHealth board_;
   RefusedPods refused_pods_;
   std::vector<std::string> troubles_;  // as of the last look
 };

@@ -113,19 +113,19 @@ std::string names_of(const std::deque<AnswerEvent>& events, std::size_t newest) 
 
 }  // namespace
 
-void AnswerWatch::begin() {
+void AnswerChanges::begin() {
   history_.begin(*registry_.current(), unix_now());
   handler_ =
       registry_.controller().attach([this](const registry::Changes& changes,
                                            const registry::Snapshot&) { history_.add(changes); });
 }
 
-const AnswerHistory& AnswerWatch::history() {
+const AnswerHistory& AnswerChanges::history() {
   history_.look(*registry_.current(), unix_now());
   return history_;
 }
 
-void AnswerWatch::tick() {
+void AnswerChanges::tick() {
   const AnswerHistory::Counts counts = history().counts();
   const AnswerHistory::Counts before = std::exchange(said_, counts);
   const std::uint64_t changes = counts.all() - before.all();

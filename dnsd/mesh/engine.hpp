@@ -87,10 +87,10 @@ registry::ClientSettings client_settings(const Config& config);
 
 // Keeps the history of answers, and says in the log what has changed: one line a second at most,
 // however many commits there were.  Control thread.
-class AnswerWatch {
+class AnswerChanges {
  public:
   // REQUIRES: both outlive it.
-  AnswerWatch(registry::Registry& registry, Log& log) : registry_(registry), log_(log) {}
+  AnswerChanges(registry::Registry& registry, Log& log) : registry_(registry), log_(log) {}
 
   // Changes count from now on.
   void begin();
@@ -147,7 +147,7 @@ class Engine {
   registry::Publisher publisher;
   RegistryFeed feed;
   MeshAnalysis analysis;
-  AnswerWatch answers;
+  AnswerChanges answers;
   const std::shared_ptr<ForwardShared> forwarding;
   KeptState kept;
   EndpointResolution resolution;

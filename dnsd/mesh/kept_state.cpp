@@ -27,7 +27,7 @@ constexpr std::string_view kCacheFile = "cache";
 
 }  // namespace
 
-void CacheKeeper::open(const std::string& state_dir, std::shared_ptr<ForwardShared> forwarding) {
+void SavedCache::open(const std::string& state_dir, std::shared_ptr<ForwardShared> forwarding) {
   file_ = state_file(state_dir, kCacheFile);
   forwarding_ = std::move(forwarding);
   if (file_.empty() || !forwarding_->cache.is_enabled()) return;
@@ -38,13 +38,13 @@ void CacheKeeper::open(const std::string& state_dir, std::shared_ptr<ForwardShar
   });
 }
 
-void CacheKeeper::move_to(const std::string& state_dir) {
+void SavedCache::move_to(const std::string& state_dir) {
   if (state_file(state_dir, kCacheFile) == file_) return;
   if (work_.joinable()) work_.join();
   file_ = state_file(state_dir, kCacheFile);
 }
 
-void CacheKeeper::tick(std::chrono::steady_clock::time_point now) {
+void SavedCache::tick(std::chrono::steady_clock::time_point now) {
   if (file_.empty() || busy_ || now < saved_at_ + kSavePause) return;
   saved_at_ = now;
   busy_ = true;
@@ -54,13 +54,13 @@ void CacheKeeper::tick(std::chrono::steady_clock::time_point now) {
   });
 }
 
-void CacheKeeper::close() {
+void SavedCache::close() {
   if (work_.joinable()) work_.join();
   if (!file_.empty() && forwarding_) save();
   file_.clear();
 }
 
-void CacheKeeper::load() {
+void SavedCache::load() {
   // Messages on disk are about as large as in memory.
   const std::size_t limit = 2 * forwarding_->cache.statistics().capacity_bytes + (1U << 20);
   const auto block = read_octets(file_, limit);
@@ -77,7 +77,7 @@ void CacheKeeper::load() {
              {"aside", moved ? std::string_view(aside) : std::string_view("not moved")}});
 }
 
-void CacheKeeper::save() {
+void SavedCache::save() {
   if (!forwarding_->cache.is_enabled()) return;
   const auto written = write_durably(file_, forwarding_->cache.save(unix_now(), loop_now()));
   if (!written)

@@ -12,8 +12,8 @@
 #include "dnsd/config/config.hpp"
 #include "dnsd/log/log.hpp"
 #include "dnsd/mesh/registry_feed.hpp"
+#include "dnsd/mesh/saved_registry.hpp"
 #include "dnsd/mesh/state_directory.hpp"
-#include "dnsd/mesh/state_keeper.hpp"
 #include "registry/registry.hpp"
 #include "registry/tables/vip_allocator.hpp"
 #include "resolver/forward/forwarder.hpp"
@@ -22,13 +22,13 @@ namespace meshdns::dnsd {
 
 // Keeps the cache over restarts, in STATE_DIR/cache: read in the background after the start, so
 // that nobody waits for it, written from time to time and at the end.  Control thread.
-class CacheKeeper {
+class SavedCache {
  public:
   // Time between two saves: a crash loses at most the answers of this time.
   static constexpr std::chrono::minutes kSavePause{5};
 
   // REQUIRES: `log` outlives it.
-  explicit CacheKeeper(Log& log) : log_(log) {}
+  explicit SavedCache(Log& log) : log_(log) {}
 
   // `state_dir` empty: nothing is kept.  A file that is damaged or not ours is set aside and said.
   void open(const std::string& state_dir, std::shared_ptr<ForwardShared> forwarding);
@@ -90,10 +90,10 @@ class KeptState {
   registry::Registry& registry_;
   RegistryFeed& feed_;
   Log& log_;
-  CacheKeeper cache_;
+  SavedCache cache_;
   std::optional<StateLock> lock_;
   std::string trouble_;
-  StateKeeper saved_;
+  SavedRegistry saved_;
   std::string vip_trouble_;
 };
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "dnsd/config/config.hpp"
-#include "dnsd/daemon/query_settings_keeper.hpp"
+#include "dnsd/daemon/query_settings_in_use.hpp"
 #include "dnsd/log/log.hpp"
 #include "dnsd/mesh/engine.hpp"
 #include "dnsd/query/query_clock.hpp"
@@ -49,7 +49,7 @@ class InProcessDaemon final : private ReplySender, private ForwardListener {
   UpstreamConfig upstream_config_;
   Log log_;
   Engine engine_;
-  LocalNamesFollower local_names_;
+  LocalNamesInUse local_names_;
   LoopClock clock_;
   Forwarder forwarder_;
   ForwarderUpstreams upstream_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/mesh/state_keeper.hpp"
+#include "dnsd/mesh/saved_registry.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -31,9 +31,9 @@ std::ptrdiff_t threads() {
 }
 
 // A run of the daemon.
-struct KeeperRun {
-  KeeperRun(const std::string& state_dir, const std::vector<SavedSource>& sources) {
-    keeper.open(state_dir, sources);
+struct Run {
+  Run(const std::string& state_dir, const std::vector<SavedSource>& sources) {
+    saved.open(state_dir, sources);
   }
 
   void deliver(int first, int count, bool complete = true) {
@@ -62,16 +62,16 @@ struct KeeperRun {
   Log log{{.level = LogLevel::Off}};
   registry::Registry registry{registry::MeshSettings{}};
   RegistryFeed feed{registry, log};
-  StateKeeper keeper{registry, feed, log};
+  SavedRegistry saved{registry, feed, log};
 };
 
-class StateKeeperTest : public testing::Test {
+class SavedRegistryTest : public testing::Test {
  protected:
-  StateKeeperTest() {
+  SavedRegistryTest() {
     std::filesystem::create_directory(directory_);
     run_.emplace(directory_, kSources);
   }
-  ~StateKeeperTest() override { std::filesystem::remove_all(directory_); }
+  ~SavedRegistryTest() override { std::filesystem::remove_all(directory_); }
 
   // Ends what runs, as a crash does, and starts anew with these sources.
   void start(const std::vector<SavedSource>& sources = kSources) {
@@ -83,25 +83,25 @@ class StateKeeperTest : public testing::Test {
   bool tick(std::chrono::seconds passed = 1s) {
     const FileVersion before = version();
     const std::ptrdiff_t others = threads();
-    run_->keeper.tick(now_ += passed);
+    run_->saved.tick(now_ += passed);
     while (threads() > others) std::this_thread::yield();
     return version() != before;
   }
   bool is_written_at_the_end() {
     const FileVersion before = version();
-    run_->keeper.close();
+    run_->saved.close();
     return version() != before;
   }
   // Longer than the pause after any write.
   void pause() { now_ += 10'000s; }
 
   const std::string directory_ =
-      testing::TempDir() + "state_keeper_test-" + std::to_string(getpid());
-  std::optional<KeeperRun> run_;
-  StateKeeper::Time now_{100'000s};
+      testing::TempDir() + "saved_registry_test-" + std::to_string(getpid());
+  std::optional<Run> run_;
+  SavedRegistry::Time now_{100'000s};
 };
 
-TEST_F(StateKeeperTest, WritesAChangeOnceNothingChangesAnyMore) {
+TEST_F(SavedRegistryTest, WritesAChangeOnceNothingChangesAnyMore) {
   EXPECT_FALSE(tick());
   run_->deliver(1, 1);
   EXPECT_FALSE(tick()) << "more may come";
@@ -116,7 +116,7 @@ TEST_F(StateKeeperTest, WritesAChangeOnceNothingChangesAnyMore) {
   EXPECT_FALSE(is_written_at_the_end()) << "nothing is new";
 }
 
-TEST_F(StateKeeperTest, WritesAConstantChangeEveryTenSecondsAtMost) {
+TEST_F(SavedRegistryTest, WritesAConstantChangeEveryTenSecondsAtMost) {
   std::vector<int> written;
   for (int second = 1; second <= 40; ++second) {
     run_->deliver(second, 1);
@@ -127,7 +127,7 @@ TEST_F(StateKeeperTest, WritesAConstantChangeEveryTenSecondsAtMost) {
   for (std::size_t i = 1; i < written.size(); ++i) EXPECT_GE(written[i], written[i - 1] + 11);
 }
 
-TEST_F(StateKeeperTest, WritesAtTheEndWhatIsNew) {
+TEST_F(SavedRegistryTest, WritesAtTheEndWhatIsNew) {
   run_->deliver(1, 1);
   EXPECT_TRUE(is_written_at_the_end());
   start();
@@ -135,7 +135,7 @@ TEST_F(StateKeeperTest, WritesAtTheEndWhatIsNew) {
 }
 
 // An interrupted commit leaves a state that is neither the one of before nor the one of after.
-TEST_F(StateKeeperTest, KeepsTheStateOfBeforeACommitThatTheEndInterrupts) {
+TEST_F(SavedRegistryTest, KeepsTheStateOfBeforeACommitThatTheEndInterrupts) {
   run_->deliver(1, 1);
   tick();
   EXPECT_TRUE(tick());
@@ -150,23 +150,23 @@ TEST_F(StateKeeperTest, KeepsTheStateOfBeforeACommitThatTheEndInterrupts) {
   EXPECT_THAT(run_->known(), ElementsAre("n1"));
 }
 
-TEST_F(StateKeeperTest, TriesAgainAfterAFailure) {
+TEST_F(SavedRegistryTest, TriesAgainAfterAFailure) {
   std::filesystem::remove_all(directory_);
   run_->deliver(1, 1);
   tick();
   EXPECT_FALSE(tick());
   tick();
-  EXPECT_EQ(run_->keeper.status().failures, 1U);
-  EXPECT_FALSE(run_->keeper.status().trouble.empty());
+  EXPECT_EQ(run_->saved.status().failures, 1U);
+  EXPECT_FALSE(run_->saved.status().trouble.empty());
   std::filesystem::create_directory(directory_);
   EXPECT_FALSE(tick()) << "it tried a moment ago";
-  EXPECT_TRUE(tick(StateKeeper::kPauseAfterFailure));
+  EXPECT_TRUE(tick(SavedRegistry::kPauseAfterFailure));
   tick();
-  EXPECT_EQ(run_->keeper.status().failures, 1U);
-  EXPECT_TRUE(run_->keeper.status().trouble.empty());
+  EXPECT_EQ(run_->saved.status().failures, 1U);
+  EXPECT_TRUE(run_->saved.status().trouble.empty());
 }
 
-TEST_F(StateKeeperTest, RestoresTheSourcesThatAreTheSame) {
+TEST_F(SavedRegistryTest, RestoresTheSourcesThatAreTheSame) {
   run_->deliver(1, 1);
   EXPECT_TRUE(is_written_at_the_end());
   const SavedSource& source = kSources[0];
@@ -184,22 +184,22 @@ TEST_F(StateKeeperTest, RestoresTheSourcesThatAreTheSame) {
 }
 
 // The state of a source with another cluster or network must not be that of the old one.
-TEST_F(StateKeeperTest, WritesTheStateOfOtherSourcesAndOfAnotherDirectory) {
+TEST_F(SavedRegistryTest, WritesTheStateOfOtherSourcesAndOfAnotherDirectory) {
   run_->deliver(1, 1);
   tick();
   EXPECT_TRUE(tick());
   pause();
-  run_->keeper.reconfigure(directory_, kSources);
+  run_->saved.reconfigure(directory_, kSources);
   tick();
   EXPECT_FALSE(tick()) << "it is the same";
   const std::vector<SavedSource> others = {{"files", "west", "net1", false}};
-  run_->keeper.reconfigure(directory_, others);
+  run_->saved.reconfigure(directory_, others);
   tick();
   EXPECT_TRUE(tick());
   start(others);
   EXPECT_THAT(run_->known(), ElementsAre("n1"));
   std::filesystem::create_directory(directory_ + "/other");
-  run_->keeper.reconfigure(directory_ + "/other", others);
+  run_->saved.reconfigure(directory_ + "/other", others);
   EXPECT_FALSE(is_written_at_the_end());
   EXPECT_TRUE(std::filesystem::exists(directory_ + "/other/snapshot"));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/mesh/state_keeper.hpp"
+#include "dnsd/mesh/saved_registry.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -22,17 +22,17 @@ bool is_same(const SavedSource& a, const SavedSource& b) {
 
 }  // namespace
 
-StateKeeper::StateKeeper(registry::Registry& registry, RegistryFeed& feed, Log& log)
+SavedRegistry::SavedRegistry(registry::Registry& registry, RegistryFeed& feed, Log& log)
     : registry_(registry), feed_(feed), log_(log) {}
 
-void StateKeeper::open(const std::string& state_dir, std::vector<SavedSource> sources) {
+void SavedRegistry::open(const std::string& state_dir, std::vector<SavedSource> sources) {
   file_ = state_file(state_dir, kSnapshotFile);
   sources_ = std::move(sources);
   if (!file_.empty()) restore();
   saved_ = version();
 }
 
-void StateKeeper::restore() {
+void SavedRegistry::restore() {
   const auto begun = std::chrono::steady_clock::now();
   const auto opened = open_regular(file_);
   if (!opened)
@@ -71,7 +71,7 @@ void StateKeeper::restore() {
             {{"resources", resources}, {"age_s", age}, {"took_ms", took.count()}});
 }
 
-void StateKeeper::set_aside(const std::string& reason) {
+void SavedRegistry::set_aside(const std::string& reason) {
   const std::string aside = file_ + ".corrupt";
   const bool moved = std::rename(file_.c_str(), aside.c_str()) == 0;
   log_.warn("the saved state is damaged; renamed its file and started without it",
@@ -80,7 +80,7 @@ void StateKeeper::set_aside(const std::string& reason) {
              {"aside", moved ? std::string_view(aside) : std::string_view("not moved")}});
 }
 
-void StateKeeper::reconfigure(const std::string& state_dir, std::vector<SavedSource> sources) {
+void SavedRegistry::reconfigure(const std::string& state_dir, std::vector<SavedSource> sources) {
   if (state_file(state_dir, kSnapshotFile) == file_ && sources == sources_) return;
   file_ = state_file(state_dir, kSnapshotFile);
   sources_ = std::move(sources);
@@ -88,11 +88,11 @@ void StateKeeper::reconfigure(const std::string& state_dir, std::vector<SavedSou
   ++configurations_;
 }
 
-StateKeeper::Version StateKeeper::version() const {
+SavedRegistry::Version SavedRegistry::version() const {
   return {feed_.counters().changed_resources, feed_.complete_sources(), configurations_};
 }
 
-void StateKeeper::tick(Time now) {
+void SavedRegistry::tick(Time now) {
   if (job_ && job_->done) conclude(*job_);
   if (!is_time_to_write(now) || job_ || now < next_save_) return;
   job_ = prepare(now);
@@ -103,7 +103,7 @@ void StateKeeper::tick(Time now) {
   });
 }
 
-bool StateKeeper::is_time_to_write(Time now) {
+bool SavedRegistry::is_time_to_write(Time now) {
   const Version current = version();
   const bool stands_still = std::exchange(seen_, current) == current;
   if (current == saved_) return false;
@@ -111,7 +111,7 @@ bool StateKeeper::is_time_to_write(Time now) {
   return stands_still || now - unsaved_since_ >= kLongestDelay;
 }
 
-void StateKeeper::close() {
+void SavedRegistry::close() {
   if (job_) conclude(*job_);
   job_ = prepare(std::chrono::steady_clock::now());
   if (!job_) return;
@@ -121,7 +121,7 @@ void StateKeeper::close() {
 }
 
 // Null when the file is up to date, or nothing new is known as a whole.
-std::unique_ptr<StateKeeper::Job> StateKeeper::prepare(Time now) {
+std::unique_ptr<SavedRegistry::Job> SavedRegistry::prepare(Time now) {
   if (file_.empty() || version() == saved_ || feed_.is_interrupted()) return nullptr;
   auto job = std::make_unique<Job>();
   job->file = file_;
@@ -132,7 +132,7 @@ std::unique_ptr<StateKeeper::Job> StateKeeper::prepare(Time now) {
   return job;
 }
 
-void StateKeeper::write(Job& job) {
+void SavedRegistry::write(Job& job) {
   const auto begun = std::chrono::steady_clock::now();
   auto file = DurableFile::create(job.file);
   if (!file) {
@@ -148,7 +148,7 @@ void StateKeeper::write(Job& job) {
   job.took = std::chrono::steady_clock::now() - begun;
 }
 
-void StateKeeper::conclude(Job& job) {
+void SavedRegistry::conclude(Job& job) {
   if (work_.joinable()) work_.join();
   if (job.outcome) {
     saved_ = job.version;
@@ -167,6 +167,6 @@ void StateKeeper::conclude(Job& job) {
   job_.reset();
 }
 
-StateStatus StateKeeper::status() const { return status_; }
+StateStatus SavedRegistry::status() const { return status_; }
 
 }  // namespace meshdns::dnsd

@@ -13,7 +13,7 @@
 
 #include "dnsd/config/config.hpp"
 #include "dnsd/daemon/file_poll.hpp"
-#include "dnsd/links/link_follower.hpp"
+#include "dnsd/links/system_links.hpp"
 #include "dnsd/log/log.hpp"
 #include "dnsd/mesh/upstream_servers.hpp"
 #include "resolver/forward/upstream_state.hpp"
@@ -58,12 +58,12 @@ class ForwardLog final : public ForwardListener {
 class ServerNames;
 
 // Control thread.
-class UpstreamFollower {
+class UpstreamInUse {
  public:
   using ResolvConfs = std::array<const char*, kResolvConfPaths.size()>;
 
   // REQUIRES: both outlive it.  `config` may change; each call uses it as it is then.
-  UpstreamFollower(const Config& config, Log& log, const ResolvConfs& files = kResolvConfPaths)
+  UpstreamInUse(const Config& config, Log& log, const ResolvConfs& files = kResolvConfPaths)
       : config_(config), log_(log), files_(files) {}
 
   // REQUIRES: outlives it; has the addresses of servers that the configuration names.
@@ -96,7 +96,7 @@ class UpstreamFollower {
   std::function<void()> on_change_;
   std::array<FileVersion, kResolvConfPaths.size()> versions_;  // that were read
   std::array<FilePoll, kResolvConfPaths.size()> polls_;
-  LinkFollower links_;
+  SystemLinks links_;
   UpstreamConfig current_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/links/link_follower.hpp"
+#include "dnsd/links/system_links.hpp"
 
 #include <net/if.h>
 #include <sys/socket.h>
@@ -263,7 +263,7 @@ constexpr std::chrono::seconds kAskAgain{5};
 
 }  // namespace
 
-struct LinkFollower::Services {
+struct SystemLinks::Services {
   std::function<void()> on_change;
   Links of_resolved;
   Links of_networkmanager;
@@ -285,10 +285,10 @@ struct LinkFollower::Services {
   }
 };
 
-LinkFollower::LinkFollower() = default;
-LinkFollower::~LinkFollower() { stop(); }
+SystemLinks::SystemLinks() = default;
+SystemLinks::~SystemLinks() { stop(); }
 
-void LinkFollower::start(uv_loop_t* loop, std::function<void()> on_change) {
+void SystemLinks::start(uv_loop_t* loop, std::function<void()> on_change) {
   stop();
   services_ = std::make_unique<Services>();
   Services& services = *services_;
@@ -305,14 +305,14 @@ void LinkFollower::start(uv_loop_t* loop, std::function<void()> on_change) {
       [&services] { services.forget(); });
 }
 
-void LinkFollower::ask_again() {
+void SystemLinks::ask_again() {
   if (!services_) return;
   services_->resolved.ask();
   services_->networkmanager.ask();
   services_->bus.turn();
 }
 
-void LinkFollower::stop() {
+void SystemLinks::stop() {
   routes_ = {};
   if (!services_) return;
   services_->forget();
@@ -320,7 +320,7 @@ void LinkFollower::stop() {
 }
 
 // systemd-resolved knows what NetworkManager knows, and more, unless they are kept apart.
-void LinkFollower::update() {
+void SystemLinks::update() {
   const Links& links = services_->of_resolved && !services_->of_resolved->empty()
                            ? services_->of_resolved
                            : services_->of_networkmanager;

@@ -21,9 +21,9 @@
 namespace meshdns::dnsd {
 
 // The names of the hosts file and of the overrides, through changes of both.  Control thread.
-class LocalNamesFollower {
+class LocalNamesInUse {
  public:
-  explicit LocalNamesFollower(Log& log) : log_(log) {}
+  explicit LocalNamesInUse(Log& log) : log_(log) {}
 
   // Reads the hosts file.  One that cannot be read leaves what was known of it.
   void read(const Config& config);
@@ -47,14 +47,14 @@ class LocalNamesFollower {
 
 // The secrets of server cookies: those of a file, or random ones, another one every day.  Control
 // thread.
-class CookieSecretKeeper {
+class CookieSecretsInUse {
  public:
   using Time = std::chrono::steady_clock::time_point;
   // Time for which a random secret is the current one; it is accepted for the same time afterwards.
   static constexpr std::chrono::hours kLifetime{24};
 
   // Has random secrets.  REQUIRES: `log` outlives it.
-  CookieSecretKeeper(Log& log, Time now);
+  CookieSecretsInUse(Log& log, Time now);
 
   // Takes the secrets of `file`, read anew; empty = random ones.  An error in the file is
   // logged and leaves the secrets as they are.
@@ -74,12 +74,12 @@ class CookieSecretKeeper {
 };
 
 // Control thread.
-class QuerySettingsKeeper {
+class QuerySettingsInUse {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
   // REQUIRES: both outlive it.  `config` may change; each call uses it as it is then.
-  QuerySettingsKeeper(const Config& config, Log& log, Time now)
+  QuerySettingsInUse(const Config& config, Log& log, Time now)
       : config_(config), cookie_secrets_(log, now), local_names_(log) {}
 
   // Reads the hosts file and the file of cookie secrets, for the next renew().
@@ -97,8 +97,8 @@ class QuerySettingsKeeper {
 
  private:
   const Config& config_;
-  CookieSecretKeeper cookie_secrets_;
-  LocalNamesFollower local_names_;
+  CookieSecretsInUse cookie_secrets_;
+  LocalNamesInUse local_names_;
   QuerySettings settings_;
 };
 

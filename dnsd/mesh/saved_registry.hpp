@@ -32,7 +32,7 @@ struct StateStatus {
 };
 
 // Control thread.
-class StateKeeper {
+class SavedRegistry {
  public:
   using Time = std::chrono::steady_clock::time_point;
   static constexpr std::chrono::seconds kSavePause{3};
@@ -40,7 +40,7 @@ class StateKeeper {
   static constexpr std::chrono::seconds kPauseAfterFailure{30};
 
   // REQUIRES: all outlive it.
-  StateKeeper(registry::Registry& registry, RegistryFeed& feed, Log& log);
+  SavedRegistry(registry::Registry& registry, RegistryFeed& feed, Log& log);
 
   // `state_dir` empty: nothing is kept.  Gives the feed what an earlier run has left of `sources`.
   // A file that is damaged is renamed to FILE.corrupt and said; one of another version is not used.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/daemon/query_settings_keeper.hpp"
+#include "dnsd/daemon/query_settings_in_use.hpp"
 
 #include <chrono>
 #include <string>
@@ -14,7 +14,7 @@ constexpr std::chrono::milliseconds kPoll{500};
 
 }  // namespace
 
-void LocalNamesFollower::read(const Config& config) {
+void LocalNamesInUse::read(const Config& config) {
   version_ = FileVersion::of(config.hosts.file);
   read_hosts(config.hosts.file);
   const auto names =
@@ -22,8 +22,8 @@ void LocalNamesFollower::read(const Config& config) {
   names_ = names->empty() ? nullptr : names;
 }
 
-void LocalNamesFollower::watch(uv_loop_t* loop, const Config& config,
-                               std::function<void()> on_change) {
+void LocalNamesInUse::watch(uv_loop_t* loop, const Config& config,
+                            std::function<void()> on_change) {
   poll_.close();
   if (config.hosts.file.empty()) return;
   auto read_again = [this, &config, on_change = std::move(on_change)] {
@@ -33,7 +33,7 @@ void LocalNamesFollower::watch(uv_loop_t* loop, const Config& config,
   start_or_log(poll_, loop, config.hosts.file, kPoll, version_, std::move(read_again), log_);
 }
 
-void LocalNamesFollower::read_hosts(const std::string& path) {
+void LocalNamesInUse::read_hosts(const std::string& path) {
   if (path.empty()) {
     hosts_ = {};
     return;
@@ -62,10 +62,10 @@ CookieSecret random_secret() {
 
 }  // namespace
 
-CookieSecretKeeper::CookieSecretKeeper(Log& log, Time now)
+CookieSecretsInUse::CookieSecretsInUse(Log& log, Time now)
     : log_(log), secrets_{random_secret(), std::nullopt}, renewed_at_(now) {}
 
-void CookieSecretKeeper::follow(const std::string& file, Time now) {
+void CookieSecretsInUse::follow(const std::string& file, Time now) {
   if (file.empty()) {
     if (is_from_file_) renew(now);
     is_from_file_ = false;
@@ -81,30 +81,30 @@ void CookieSecretKeeper::follow(const std::string& file, Time now) {
   is_from_file_ = true;
 }
 
-bool CookieSecretKeeper::tick(Time now) {
+bool CookieSecretsInUse::tick(Time now) {
   if (is_from_file_ || now < renewed_at_ + kLifetime) return false;
   renew(now);
   return true;
 }
 
 // Cookies of the current secret stay valid until clients have asked again.
-void CookieSecretKeeper::renew(Time now) {
+void CookieSecretsInUse::renew(Time now) {
   secrets_ = {random_secret(), secrets_.current};
   renewed_at_ = now;
 }
 
-void QuerySettingsKeeper::read_files() {
+void QuerySettingsInUse::read_files() {
   local_names_.read(config_);
   cookie_secrets_.follow(config_.server.cookies.secret_file, std::chrono::steady_clock::now());
 }
 
-void QuerySettingsKeeper::renew() {
+void QuerySettingsInUse::renew() {
   settings_ = QuerySettings::from(config_);
   settings_.local = local_names_.names();
   settings_.cookie_secrets = cookie_secrets_.secrets();
 }
 
-void QuerySettingsKeeper::watch(uv_loop_t* loop, std::function<void()> on_change) {
+void QuerySettingsInUse::watch(uv_loop_t* loop, std::function<void()> on_change) {
   local_names_.watch(loop, config_, std::move(on_change));
 }
 

@@ -13,7 +13,7 @@
 
 namespace meshdns::dnsd {
 
-class HealthBoard {
+class PublishedHealth {
  public:
   using Time = std::chrono::steady_clock::time_point;
   // Time for which the control thread may be silent before health() fails.
@@ -23,7 +23,7 @@ class HealthBoard {
   // thread gets its turn.
   static constexpr std::chrono::seconds kConfirmAfter{1};
 
-  explicit HealthBoard(Time now) : beat_(now) {}
+  explicit PublishedHealth(Time now) : beat_(now) {}
 
   // Control thread, every second.
   void beat(Time now) { beat_.store(now, std::memory_order_relaxed); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/daemon/upstream_follower.hpp"
+#include "dnsd/daemon/upstream_in_use.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -38,8 +38,8 @@ std::map<std::string, std::vector<UpstreamServer>> link_zones(const UpstreamConf
 
 }  // namespace
 
-UpstreamConfig UpstreamFollower::select(std::span<const SocketAddress> listening,
-                                        std::string& warning) {
+UpstreamConfig UpstreamInUse::select(std::span<const SocketAddress> listening,
+                                     std::string& warning) {
   for (std::size_t i = 0; i < files_.size(); ++i) versions_[i] = FileVersion::of(files_[i]);
   UpstreamConfig next = effective_upstream(config_, listening, &warning, files_);
   if (names_ != nullptr) names_->fill_in(next);
@@ -47,7 +47,7 @@ UpstreamConfig UpstreamFollower::select(std::span<const SocketAddress> listening
   return next;
 }
 
-SystemResolver UpstreamFollower::system(std::span<const SocketAddress> listening) const {
+SystemResolver UpstreamInUse::system(std::span<const SocketAddress> listening) const {
   Config config = config_;
   config.upstream.servers.clear();
   std::string warning;
@@ -59,13 +59,13 @@ SystemResolver UpstreamFollower::system(std::span<const SocketAddress> listening
   return system;
 }
 
-void UpstreamFollower::choose(std::span<const SocketAddress> listening) {
+void UpstreamInUse::choose(std::span<const SocketAddress> listening) {
   std::string warning;
   take(select(listening, warning));
   if (!warning.empty()) log_.warn(warning);
 }
 
-void UpstreamFollower::follow(std::span<const SocketAddress> listening) {
+void UpstreamInUse::follow(std::span<const SocketAddress> listening) {
   if (loop_ != nullptr) follow_links();
   std::string warning;
   UpstreamConfig next = select(listening, warning);
@@ -78,7 +78,7 @@ void UpstreamFollower::follow(std::span<const SocketAddress> listening) {
   take(std::move(next));
 }
 
-void UpstreamFollower::take(UpstreamConfig&& next) {
+void UpstreamInUse::take(UpstreamConfig&& next) {
   const UpstreamConfig before = std::exchange(current_, std::move(next));
   const std::string from =
       current_.servers_file.empty() ? "upstream.servers" : current_.servers_file;
@@ -90,7 +90,7 @@ void UpstreamFollower::take(UpstreamConfig&& next) {
     log_.info("domains of the network links have changed", {{"zones", describe(links)}});
 }
 
-void UpstreamFollower::watch(uv_loop_t* loop, std::function<void()> on_change) {
+void UpstreamInUse::watch(uv_loop_t* loop, std::function<void()> on_change) {
   loop_ = loop;
   on_change_ = std::move(on_change);
   const auto on_file_change = [this] {
@@ -103,7 +103,7 @@ void UpstreamFollower::watch(uv_loop_t* loop, std::function<void()> on_change) {
   follow_links();
 }
 
-void UpstreamFollower::follow_links() {
+void UpstreamInUse::follow_links() {
   const bool is_wanted = config_.upstream.servers.empty();
   if (is_wanted == links_.is_running()) return;
   if (is_wanted)
@@ -112,7 +112,7 @@ void UpstreamFollower::follow_links() {
     links_.stop();
 }
 
-void UpstreamFollower::stop() {
+void UpstreamInUse::stop() {
   for (FilePoll& poll : polls_) poll.close();
   links_.stop();
   loop_ = nullptr;

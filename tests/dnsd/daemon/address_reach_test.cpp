@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/daemon/reach_watch.hpp"
+#include "dnsd/daemon/address_reach.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,9 +17,9 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 // A socket that stands for a worker's.
-class ReachWatchTest : public testing::Test {
+class AddressReachTest : public testing::Test {
  protected:
-  ReachWatchTest() {
+  AddressReachTest() {
     sockaddr_in own{};
     own.sin_family = AF_INET;
     own.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -29,7 +29,7 @@ class ReachWatchTest : public testing::Test {
     EXPECT_EQ(::getsockname(fd_, any, &size), 0);
     addresses_ = {{IpAddress::v4({127, 0, 0, 1}), ntohs(own.sin_port), ""}};
   }
-  ~ReachWatchTest() override { ::close(fd_); }
+  ~AddressReachTest() override { ::close(fd_); }
 
   // Ticks once a second; the worker reads probes, or they are lost.
   void pass(unsigned seconds, bool is_read, bool is_sure = true) {
@@ -49,19 +49,19 @@ class ReachWatchTest : public testing::Test {
   const int fd_ = ::socket(AF_INET, SOCK_DGRAM, 0);
   std::vector<SocketAddress> addresses_;
   Log log_{{.level = LogLevel::Off}};
-  ReachWatch watch_{log_};
-  ReachWatch::Time now_{std::chrono::hours(1)};
+  AddressReach watch_{log_};
+  AddressReach::Time now_{std::chrono::hours(1)};
   unsigned received_ = 0;
 };
 
-TEST_F(ReachWatchTest, ProbesOnceAMinuteWhileAllArrive) {
+TEST_F(AddressReachTest, ProbesOnceAMinuteWhileAllArrive) {
   pass(180, true);
   EXPECT_THAT(watch_.troubles(), IsEmpty());
   EXPECT_EQ(received_, 3U);
 }
 
-TEST_F(ReachWatchTest, FindsAnAddressThatQueriesDoNotReachAndItsReturn) {
-  pass(ReachWatch::kLost, false);
+TEST_F(AddressReachTest, FindsAnAddressThatQueriesDoNotReachAndItsReturn) {
+  pass(AddressReach::kLost, false);
   EXPECT_THAT(watch_.troubles(), IsEmpty());
   pass(1, false);
   EXPECT_THAT(watch_.troubles(), ElementsAre(HasSubstr("hostPort")));
@@ -69,14 +69,14 @@ TEST_F(ReachWatchTest, FindsAnAddressThatQueriesDoNotReachAndItsReturn) {
   EXPECT_THAT(watch_.troubles(), IsEmpty());
 }
 
-TEST_F(ReachWatchTest, DoesNotBlameOthersForWhatMayBeItsOwnFault) {
+TEST_F(AddressReachTest, DoesNotBlameOthersForWhatMayBeItsOwnFault) {
   pass(30, false, false);
   EXPECT_THAT(watch_.troubles(), IsEmpty());
   EXPECT_EQ(received_, 0U);
 }
 
-TEST_F(ReachWatchTest, ForgetsAddressesThatItServesNoMore) {
-  pass(ReachWatch::kLost + 1, false);
+TEST_F(AddressReachTest, ForgetsAddressesThatItServesNoMore) {
+  pass(AddressReach::kLost + 1, false);
   ASSERT_FALSE(watch_.troubles().empty());
   addresses_.clear();
   pass(1, false);

@@ -16,7 +16,7 @@
 namespace meshdns::dnsd {
 
 // Control thread.
-class ReachWatch {
+class AddressReach {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
@@ -26,7 +26,7 @@ class ReachWatch {
   // The pause while all probes arrive.
   static constexpr std::chrono::seconds kPause{60};
 
-  explicit ReachWatch(Log& log) : log_(log) {}
+  explicit AddressReach(Log& log) : log_(log) {}
 
   // For the workers.
   const std::shared_ptr<ReachProbes>& probes() const { return probes_; }

@@ -12,10 +12,10 @@
 namespace meshdns::dnsd {
 
 // The loop's thread only.  Without a system bus, or with neither service, there are no routes.
-class LinkFollower {
+class SystemLinks {
  public:
-  LinkFollower();
-  ~LinkFollower();
+  SystemLinks();
+  ~SystemLinks();
 
   // Calls `on_change` a moment after the routes have changed.
   void start(uv_loop_t* loop, std::function<void()> on_change);

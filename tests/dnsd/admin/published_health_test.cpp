@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/admin/health_board.hpp"
+#include "dnsd/admin/published_health.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,23 +12,23 @@ using std::chrono::seconds;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-class HealthBoardTest : public testing::Test {
+class PublishedHealthTest : public testing::Test {
  protected:
   unsigned health_after(milliseconds time) {
     now_ += time;
     return board_.health(now_).status;
   }
-  HealthBoard::Time now_{seconds{1'000}};
-  HealthBoard board_{now_};
+  PublishedHealth::Time now_{seconds{1'000}};
+  PublishedHealth board_{now_};
 };
 
-TEST_F(HealthBoardTest, IsHealthyWhileTheControlThreadIsBusyForSeconds) {
+TEST_F(PublishedHealthTest, IsHealthyWhileTheControlThreadIsBusyForSeconds) {
   EXPECT_EQ(health_after(seconds{29}), 200U);
   board_.beat(now_);
   EXPECT_EQ(health_after(seconds{29}), 200U);
 }
 
-TEST_F(HealthBoardTest, FailsWhenTheControlThreadIsSilent) {
+TEST_F(PublishedHealthTest, FailsWhenTheControlThreadIsSilent) {
   EXPECT_EQ(health_after(seconds{31}), 200U) << "the first check that finds it is confirmed first";
   EXPECT_EQ(health_after(milliseconds{999}), 200U);
   EXPECT_EQ(health_after(milliseconds{1}), 503U);
@@ -37,14 +37,14 @@ TEST_F(HealthBoardTest, FailsWhenTheControlThreadIsSilent) {
   EXPECT_EQ(health_after(seconds{1}), 200U);
 }
 
-TEST_F(HealthBoardTest, DoesNotBlameTheControlThreadForAStoppedProcess) {
+TEST_F(PublishedHealthTest, DoesNotBlameTheControlThreadForAStoppedProcess) {
   EXPECT_EQ(health_after(seconds{3'600}), 200U);
   board_.beat(now_);
   EXPECT_EQ(health_after(seconds{1}), 200U);
   EXPECT_EQ(health_after(seconds{3'600}), 200U) << "a second suspension is another silence";
 }
 
-TEST_F(HealthBoardTest, TellsWhatIsPublished) {
+TEST_F(PublishedHealthTest, TellsWhatIsPublished) {
   EXPECT_FALSE(board_.readiness().is_ready()) << "before anything is published";
   board_.publish("worker 1 hangs", {});
   EXPECT_EQ(board_.health(now_).status, 503U);

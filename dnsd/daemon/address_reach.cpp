@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/daemon/reach_watch.hpp"
+#include "dnsd/daemon/address_reach.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -39,7 +39,7 @@ std::string reason_for(const SocketAddress& address) {
 
 }  // namespace
 
-void ReachWatch::tick(Time now, std::span<const SocketAddress> listening, bool is_sure) {
+void AddressReach::tick(Time now, std::span<const SocketAddress> listening, bool is_sure) {
   if (!std::ranges::equal(listening, listening_)) {
     set_targets(listening);
     due_ = now;
@@ -53,7 +53,7 @@ void ReachWatch::tick(Time now, std::span<const SocketAddress> listening, bool i
   for (std::size_t i = 0; i < targets_.size(); ++i) probes_->send(targets_[i].address, i);
 }
 
-void ReachWatch::set_targets(std::span<const SocketAddress> listening) {
+void AddressReach::set_targets(std::span<const SocketAddress> listening) {
   listening_.assign(listening.begin(), listening.end());
   targets_.clear();
   troubles_.clear();
@@ -62,7 +62,7 @@ void ReachWatch::set_targets(std::span<const SocketAddress> listening) {
     targets_.push_back({std::move(address), 0, ""});
 }
 
-void ReachWatch::read_arrived(bool is_sure) {
+void AddressReach::read_arrived(bool is_sure) {
   const std::uint64_t arrived = probes_->take_arrived();
   troubles_.clear();
   for (std::size_t i = 0; i < targets_.size(); ++i) {
@@ -80,7 +80,7 @@ void ReachWatch::read_arrived(bool is_sure) {
   }
 }
 
-void ReachWatch::note_lost(Target& target) {
+void AddressReach::note_lost(Target& target) {
   if (++target.lost < kLost || !target.trouble.empty()) return;
   target.trouble = reason_for(target.address);
   log_.warn("queries to an address do not reach this daemon",

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnsd/admin/health_board.hpp"
+#include "dnsd/admin/published_health.hpp"
 
 #include <utility>
 
 namespace meshdns::dnsd {
 
-void HealthBoard::publish(std::string complaint, Readiness readiness) {
+void PublishedHealth::publish(std::string complaint, Readiness readiness) {
   const std::lock_guard lock(mutex_);
   complaint_ = std::move(complaint);
   readiness_ = std::move(readiness);
 }
 
-bool HealthBoard::is_silent(Time now) {
+bool PublishedHealth::is_silent(Time now) {
   const Time beat = beat_.load(std::memory_order_relaxed);
   if (now - beat < kSilentAfter) return false;
   const std::lock_guard lock(mutex_);
@@ -22,7 +22,7 @@ bool HealthBoard::is_silent(Time now) {
   return now - suspected_at_ >= kConfirmAfter;
 }
 
-HttpResponse HealthBoard::health(Time now) {
+HttpResponse PublishedHealth::health(Time now) {
   if (is_silent(now))
     return {.status = 503,
             .body = "the control thread has been silent for " +
@@ -35,7 +35,7 @@ HttpResponse HealthBoard::health(Time now) {
   return {.status = 503, .body = complaint_ + "\n"};
 }
 
-Readiness HealthBoard::readiness() const {
+Readiness PublishedHealth::readiness() const {
   const std::lock_guard lock(mutex_);
   return readiness_;
 }
