@@ -37,23 +37,24 @@ struct Changes {
   std::size_t changed_hosts = 0;
   // In no order.  A record that was derived several times is there as often, each time as a change
   // of the one before.  Empty without before_publish and handlers.
-  std::vector<RecordChange> records;
+  std::vector<RecordChange> records = {};
   // Any answer may differ: settings, the state of the sources, gateways or Sidecars.
   bool everything = false;
   // Addresses whose clients may be others.
-  std::vector<IpAddress> clients;
+  std::vector<IpAddress> clients = {};
   // The work of the resolver engine.
-  EndpointNameTable::Difference names;
+  EndpointNameTable::Difference names = {};
   // Endpoint names of the derived services whose order of addresses matters (DNS_ROUND_ROBIN).
-  std::vector<NameUse> names_in_order;
+  std::vector<NameUse> names_in_order = {};
   // Claims that are refused since this commit: by `mesh.claims: strict`, or names of gateways.
   struct RefusedClaim {
     std::string host;
     StoredRef source;
     std::string reason;
   };
-  std::vector<RefusedClaim> refused;
-  std::vector<std::string> conflicts;  // hosts claimed by several namespaces, shadowing of services
+  std::vector<RefusedClaim> refused = {};
+  // Hosts that several namespaces claim, and that shadow Services.
+  std::vector<std::string> conflicts = {};
   // MeshConfig has changed the settings, and so all services were derived again.
   bool mesh_config_changed = false;
 };

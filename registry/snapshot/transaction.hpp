@@ -75,11 +75,11 @@ struct OriginChange {
 // Changes that are applied together.  All additions come before the removals, so that an object
 // that moves from one origin to another is not missing in between.
 struct Transaction {
-  std::vector<OriginChange> changes;
-  std::vector<StoredRef> restored;  // objects of a state snapshot
+  std::vector<OriginChange> changes = {};
+  std::vector<StoredRef> restored = {};  // objects of a state snapshot
   // By namespace, whose endpoint sets alone use the name's addresses: a name of the mesh may be
   // another service's in another namespace.
-  std::vector<std::pair<std::string, ResolvedName>> resolved;
+  std::vector<std::pair<std::string, ResolvedName>> resolved = {};
 
   // Each adds to the last of `changes` if that is the origin's, or else appends one with
   // Effect::Update.

@@ -259,7 +259,7 @@ TEST(TcpTest, WaitsForTheRestOfAQueryBeyondTheIdleTimeout) {
 // The place of a connection is used again.
 TEST(TcpTest, GivesNoReplyToAnotherConnectionThanAsked) {
   Serving server({"127.0.0.1:0"});
-  for (std::uint64_t id = 1; id <= 3; ++id) {
+  for (unsigned id = 1; id <= 3; ++id) {
     TcpClient first(server.address());
     ASSERT_TRUE(first.send(query_of(id, "H")));
     ASSERT_TRUE(server.wait_for(&WorkerCounters::tcp_queries, 2 * id - 1));

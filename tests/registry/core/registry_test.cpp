@@ -672,9 +672,10 @@ TEST(RegistryTest, RetainRemovesObjectsThatAListDoesNotHave) {
   r.registry().commit(std::move(elsewhere));
 
   Transaction t;
-  t.changes.push_back({.origin = "test.yaml",
-                       .effect = OriginChange::Effect::Retain,
-                       .kept = {hash_of(ResourceKey{Kind::ServiceEntry, "", "x", "stays"})}});
+  OriginChange& list = t.changes.emplace_back();
+  list.origin = "test.yaml";
+  list.effect = OriginChange::Effect::Retain;
+  list.kept = {hash_of(ResourceKey{Kind::ServiceEntry, "", "x", "stays"})};
   const auto summary = r.registry().commit(std::move(t));
   EXPECT_EQ(summary.changed_resources, 1U);
   EXPECT_EQ(r.ask("stays.example.org"), "exact vips 10.0.0.1");

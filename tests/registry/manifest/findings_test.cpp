@@ -83,8 +83,8 @@ TEST_P(ManifestFindings, AreThoseOfTheTable) {
 void PrintTo(const FindingsOfKind& kind, std::ostream* out) { *out << kind.name; }
 
 INSTANTIATE_TEST_SUITE_P(Of, ManifestFindings, testing::ValuesIn(table_of_findings()),
-                         [](const testing::TestParamInfo<FindingsOfKind>& info) {
-                           std::string name = info.param.name;
+                         [](const testing::TestParamInfo<FindingsOfKind>& kind) {
+                           std::string name = kind.param.name;
                            std::ranges::replace(name, ' ', '_');
                            return name;
                          });
