@@ -61,8 +61,8 @@ struct TopReport {
 // Counts the most frequent keys of a stream in constant memory: Filtered Space-Saving (Homem and
 // Carvalho, 2010).  Plain Space-Saving gives each new key the place of the rarest one, so that a
 // flood of random names takes all places.  Here a key without a place counts in one of CellCount
-// cells first, which it shares with others, and gets a place only once its cell has as much as the
-// rarest key.
+// cells first, which it shares with others, and gets a place only once its cell has more than the
+// rarest key: among names that are equally frequent, none takes another one's place.
 //
 // Each count is an upper bound with a known error: `amount - error <= exact <= amount`.  A key
 // without a place has at most least(), which is at most the total divided by PlaceCount.
@@ -99,12 +99,12 @@ class HeavyHitters {
     if (used_ < PlaceCount) return take(used_++, 0, event);
     Cell& cell = cells_[event.key % CellCount];
     const std::uint64_t reached = cell + event.amount;
-    if (reached < least_) {
+    if (reached <= least_) {
       cell = static_cast<Cell>(reached);
       return;
     }
     const std::size_t rarest = find_rarest();
-    if (reached < least_) {
+    if (reached <= least_) {
       cell = static_cast<Cell>(reached);
       return;
     }
