@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -153,7 +154,7 @@ Changes Registry::rebuild(MeshSettings configured) {
   state_->facts = old->facts;
   state_->origins.take_names(old->origins);
   state_->endpoint_names.take_resolved(old->endpoint_names);
-  state_->networks.note(old->clients.settings().default_identity.network);
+  state_->networks.count(old->clients.settings().default_identity.network, true);
   state_->clients.use(old->clients.settings());
   state_->before_publish = old->before_publish;
   state_->publish = old->publish;
@@ -188,10 +189,17 @@ Changes Registry::set_vip_allocator(std::unique_ptr<VipAllocator> allocator) {
 }
 
 void Registry::set_clients(ClientSettings clients) {
-  state_->networks.note(clients.default_identity.network);
+  state_->networks.count(state_->clients.settings().default_identity.network, false);
+  state_->networks.count(clients.default_identity.network, true);
   state_->clients.use(std::move(clients));
   Change change;
   finish(change);
+}
+
+std::optional<Changes> Registry::settle_networks() {
+  if (!state_->networks.forget_ended()) return std::nullopt;
+  Change change;
+  return finish(change);
 }
 
 void Registry::set_serial(std::uint32_t serial) {

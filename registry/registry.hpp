@@ -14,6 +14,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +41,11 @@ class Registry {
   void set_sources(SourceState sources);
   // Sets the SOA serial (default 1); see Snapshot::serial.
   void set_serial(std::uint32_t serial);
+
+  // Answers a mesh that named several networks, and names one only now, as one that always did.
+  // All services with endpoints are derived again then, and whoever may write a WorkloadEntry can
+  // begin and end a network: call it once a minute.
+  std::optional<Changes> settle_networks();
 
   // Returns the id of the origin `name`; equal names have equal ids until the origin is removed.
   OriginId origin(std::string_view name);

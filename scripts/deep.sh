@@ -69,7 +69,7 @@ deep_includes() {
 # The release's tests with another seed.
 deep_release() {
   export MESHDNS_TEST_SEED=$RANDOM
-  export MESHDNS_WALKS=100000 MESHDNS_PROVENANCE_SEQUENCES=500 MESHDNS_OTHERS_QUESTIONS=300000 MESHDNS_SERVERS=300  # random questions
+  export MESHDNS_CHANGES=1000 MESHDNS_WALKS=100000 MESHDNS_PROVENANCE_SEQUENCES=500 MESHDNS_OTHERS_QUESTIONS=300000 MESHDNS_SERVERS=300  # random questions
   stage "release: build" build_for_tests release
   stage "release: unit tests" unit_tests release
   stage "release: end-to-end tests, seed $MESHDNS_TEST_SEED" end_to_end release -m "not timing" tests/e2e tests/scenarios

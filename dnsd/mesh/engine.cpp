@@ -209,6 +209,10 @@ void Engine::update() {
 }
 
 void Engine::tick(Time now) {
+  if (now >= networks_settle_at_) {
+    networks_settle_at_ = now + kNetworksPause;
+    if (const auto changes = registry.settle_networks()) feed.follow(*changes);
+  }
   publisher.collect();
   kept.tick(now);
   analysis.tick(now);

@@ -155,7 +155,10 @@ class Engine {
   RunningSources sources;
 
  private:
+  static constexpr std::chrono::minutes kNetworksPause{1};  // see Registry::settle_networks()
+
   uv_loop_t* loop_;
+  Time networks_settle_at_{};
 };
 
 }  // namespace meshdns::dnsd

@@ -2,6 +2,7 @@
 #include "registry/tables/network_table.hpp"
 
 #include <algorithm>
+#include <utility>
 #include <variant>
 
 #include "registry/base/hash.hpp"
@@ -23,24 +24,35 @@ std::uint64_t hash_of_pod_at(std::uint64_t pod, const IpAddress& address) {
 
 NetworkTable::NetworkTable(const MeshSettings& settings, SymbolTable& symbols)
     : settings_(settings), symbols_(symbols) {
-  for (const MeshNetwork& network : settings_.mesh_networks) note(network.name);
+  for (const MeshNetwork& network : settings_.mesh_networks) count(network.name, true);
 }
 
-void NetworkTable::note(std::string_view network) {
-  if (several_ || network.empty() || network == first_) return;
-  several_ = !first_.empty();
-  first_ = network;
+void NetworkTable::count(std::string_view network, bool add) {
+  if (network.empty()) return;
+  auto named = named_.find(network);
+  if (add) {
+    if (named == named_.end()) named = named_.emplace(network, std::size_t{0}).first;
+    ++named->second;
+    several_ = several_ || named_.size() > 1;
+  } else if (named != named_.end() && --named->second == 0) {
+    named_.erase(named);
+  }
 }
 
-void NetworkTable::note_networks(const Resource& resource) {
-  note(meta_of(resource).network);
-  if (const auto* workload = std::get_if<WorkloadEntry>(&resource)) note(workload->spec.network);
+bool NetworkTable::forget_ended() {
+  return std::exchange(several_, named_.size() > 1) && !several_;
+}
+
+void NetworkTable::count_networks(const Resource& resource, bool add) {
+  count(meta_of(resource).network, add);
+  if (const auto* workload = std::get_if<WorkloadEntry>(&resource))
+    count(workload->spec.network, add);
   if (const auto* entry = std::get_if<ServiceEntry>(&resource))
-    for (const WorkloadSpec& spec : entry->endpoints) note(spec.network);
+    for (const WorkloadSpec& spec : entry->endpoints) count(spec.network, add);
 }
 
 void NetworkTable::link(const Resource& resource, bool add) {
-  if (add && !several_) note_networks(resource);
+  count_networks(resource, add);
   if (const auto* pod = std::get_if<Pod>(&resource)) link_pod(*pod, add);
   if (const auto* service = std::get_if<KubeService>(&resource)) link_service(*service, add);
   if (const auto* gateway = std::get_if<Gateway>(&resource))
@@ -72,9 +84,9 @@ void NetworkTable::link_pod(const Pod& pod, bool add) {
 
 void NetworkTable::link_root_namespace(const Namespace& object, bool add) {
   const std::string_view label = network_label(object.meta.labels);
+  count(label, add);
   if (add && !label.empty()) {
     of_clusters_[object.meta.cluster] = symbols_.intern(label);
-    note(label);
   } else {
     of_clusters_.erase(object.meta.cluster);
   }
@@ -142,7 +154,11 @@ NetworkTable::Changes NetworkTable::take_changes() {
     if (change.before == (after == pods_.end() ? SymbolRef() : after->second)) continue;
     changes.addresses.push_back(change.address);
   }
-  if (!several_ || settings_.networks == NetworkChoice::Off) return changes;
+  if (settings_.networks == NetworkChoice::Off) return changes;
+  if (!several_) {
+    changes.choice = std::exchange(gateways_, {}) != nullptr;
+    return changes;
+  }
   Ref<const NetworkGateways> gateways(new NetworkGateways(find_gateways()));
   if (gateways_ && std::ranges::equal(gateways_->all(), gateways->all())) return changes;
   gateways_ = std::move(gateways);

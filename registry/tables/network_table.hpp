@@ -26,8 +26,11 @@ class NetworkTable {
 
   // A resource is added or removed.
   void link(const Resource& resource, bool add);
-  // Some client or object is in that network; empty: in none.
-  void note(std::string_view network);
+  // A client or an object is in that network, or is no longer; empty: in none.
+  void count(std::string_view network, bool add);
+  // Returns whether the mesh named several networks and now names fewer than two: clients of all
+  // networks get the same endpoints from the next take_changes() on.
+  bool forget_ended();
 
   // The changes since the last call.
   struct Changes {
@@ -65,15 +68,13 @@ class NetworkTable {
   // `name`: the host of a Service, or a text that is no host.
   void link_gateway(const ObjectMeta& meta, std::string name,
                     const std::vector<IpAddress>& addresses, bool add);
-  void note_networks(const Resource& resource);
+  void count_networks(const Resource& resource, bool add);
   std::vector<NetworkGateways::Gateway> find_gateways() const;
 
   const MeshSettings& settings_;
   SymbolTable& symbols_;
-  std::string first_;  // the first network that was noted
-  // Another one was, too.  Stays so when they end: whoever may add and remove a WorkloadEntry could
-  // have all services derived again each time.
-  bool several_ = false;
+  std::map<std::string, std::size_t, std::less<>> named_;  // number of those that are in each
+  bool several_ = false;  // named_ has several, or had since the last forget_ended()
   ClusterNetworks of_clusters_;
   ClusterNetworks of_clusters_before_;                 // at the last take_changes()
   std::unordered_map<std::uint64_t, SymbolRef> pods_;  // by a hash of name and address
