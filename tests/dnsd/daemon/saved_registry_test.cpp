@@ -31,8 +31,8 @@ std::ptrdiff_t threads() {
 }
 
 // A run of the daemon.
-struct Run {
-  Run(const std::string& state_dir, const std::vector<SavedSource>& sources) {
+struct SavingRun {
+  SavingRun(const std::string& state_dir, const std::vector<SavedSource>& sources) {
     saved.open(state_dir, sources);
   }
 
@@ -97,7 +97,7 @@ class SavedRegistryTest : public testing::Test {
 
   const std::string directory_ =
       testing::TempDir() + "saved_registry_test-" + std::to_string(getpid());
-  std::optional<Run> run_;
+  std::optional<SavingRun> run_;
   SavedRegistry::Time now_{100'000s};
 };
 

@@ -731,5 +731,29 @@ TEST_F(ClientTableTest, ClientsOfExplanationsAreNotStored) {
   EXPECT_EQ(table_.scopes(), 0U);
 }
 
+TEST(NetworkTableTest, ANetworkThatEndedHasNoEffect) {
+  const MeshSettings settings;
+  SymbolTable symbols;
+  NetworkTable table(settings, symbols);
+  const auto link = [&](const std::string& network, bool add) {
+    WorkloadEntry workload;
+    workload.spec.network = network;
+    table.link(Resource(workload), add);
+  };
+  link("net-1", true);
+  link("net-2", true);
+  link("net-2", true);
+  EXPECT_TRUE(table.take_changes().choice);
+  EXPECT_TRUE(table.gateways());
+  link("net-2", false);
+  EXPECT_FALSE(table.forget_ended());
+  link("net-2", false);
+  EXPECT_FALSE(table.take_changes().choice) << "not at once";
+  EXPECT_TRUE(table.forget_ended());
+  EXPECT_FALSE(table.forget_ended());
+  EXPECT_TRUE(table.take_changes().choice);
+  EXPECT_FALSE(table.gateways());
+}
+
 }  // namespace
 }  // namespace meshdns::registry
