@@ -262,14 +262,14 @@ TEST(TcpTest, GivesNoReplyToAnotherConnectionThanAsked) {
   for (unsigned id = 1; id <= 3; ++id) {
     TcpClient first(server.address());
     ASSERT_TRUE(first.send(query_of(id, "H")));
-    ASSERT_TRUE(server.wait_for(&WorkerCounters::tcp_queries, 2 * id - 1));
+    ASSERT_TRUE(server.wait_for(&WorkerCounters::tcp_queries, 2UL * id - 1));
     first.reset();
     for (int waited = 0; waited < kPatienceMs && server.budget->open() > 0; ++waited)
       ::poll(nullptr, 0, 1);
     ASSERT_EQ(server.budget->open(), 0u);
     TcpClient second(server.address());
     ASSERT_TRUE(second.send(query_of(100 + id, "H")));
-    ASSERT_TRUE(server.wait_for(&WorkerCounters::tcp_queries, 2 * id));
+    ASSERT_TRUE(server.wait_for(&WorkerCounters::tcp_queries, 2UL * id));
     server.on_worker(0, [&] { server.sinks[0]->release(); });
     const auto reply = second.receive();
     ASSERT_TRUE(reply.has_value());
