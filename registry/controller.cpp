@@ -86,6 +86,7 @@ std::optional<Event> event_of(const RecordChange& change) {
 }
 
 std::shared_ptr<const Controller::Handler> Controller::attach(Handler handler) {
+  std::erase_if(handlers_, [](const auto& former) { return former.expired(); });
   auto attached = std::make_shared<const Handler>(std::move(handler));
   handlers_.push_back(attached);
   return attached;
@@ -99,9 +100,8 @@ void Controller::append_service_handler(ServiceHandler handler) {
       }));
 }
 
-bool Controller::has_handlers() {
-  std::erase_if(handlers_, [](const auto& handler) { return handler.expired(); });
-  return !handlers_.empty();
+bool Controller::has_handlers() const {
+  return std::ranges::any_of(handlers_, [](const auto& handler) { return !handler.expired(); });
 }
 
 void Controller::notify(const Changes& changes, const Snapshot& snapshot) {

@@ -77,7 +77,7 @@ class Controller {
   // Calls `handler` for each service that a commit adds, changes or removes.
   void append_service_handler(ServiceHandler handler);
 
-  bool has_handlers();
+  bool has_handlers() const;
   void notify(const Changes& changes, const Snapshot& snapshot);
 
  private:

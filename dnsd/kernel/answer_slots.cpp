@@ -3,6 +3,7 @@
 
 #include <sodium/crypto_shorthash_siphash24.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "registry/base/host_name.hpp"
@@ -74,10 +75,14 @@ void AnswerSlots::begin_change(const registry::Changes& changes, std::string_vie
   sequence_.fetch_or(1, std::memory_order_acq_rel);
   // So many move about every slot of some answer.
   constexpr std::size_t kMany = MESHDNS_SLOTS / 4;
-  if (changes.everything || changes.records.size() + changes.clients.size() > kMany)
+  const auto is_other = [](const registry::RecordChange& change) {
+    return !change.before || change.before != change.after;
+  };
+  const auto others = static_cast<std::size_t>(std::ranges::count_if(changes.records, is_other));
+  if (changes.everything || others + changes.clients.size() > kMany)
     return move(MESHDNS_SLOT_OF_ALL);
   for (const auto& change : changes.records)
-    if (!change.before || change.before != change.after) move_host(change.host, cluster_domain);
+    if (is_other(change)) move_host(change.host, cluster_domain);
   for (const auto& client : changes.clients) move(slot_of(client));
 }
 

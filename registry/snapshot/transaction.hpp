@@ -73,7 +73,8 @@ struct OriginChange {
 };
 
 // Changes that are applied together.  All additions come before the removals, so that an object
-// that moves from one origin to another is not missing in between.
+// that moves from one origin to another is not missing in between.  An origin has one change, save
+// that a Retain or Remove may follow its Update.
 struct Transaction {
   std::vector<OriginChange> changes = {};
   std::vector<StoredRef> restored = {};  // objects of a state snapshot
