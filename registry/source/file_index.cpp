@@ -217,7 +217,9 @@ void FileIndex::consider(const FoundFile& found, const Request& request, Outcome
   if (is_known && !everything_ && known->second.hash && !known->second.unverified &&
       known->second.identity == found.identity)
     return;
-  if (request.being_written.contains(found.place)) return;  // heard of again when it is closed
+  const auto writer = request.being_written.find(found.place);
+  if (writer != request.being_written.end() && (writer->second || found.links == 1))
+    return;  // heard of again when it is closed
   auto text = read_text(found.path, options_.max_file_bytes);
   ++reads_;
   if (!text) {

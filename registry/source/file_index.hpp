@@ -25,7 +25,9 @@ class FileIndex {
   struct Request {
     Milliseconds now{0};      // monotonic, from any origin
     bool everything = false;  // whatever stat() says; findings are repeated
-    std::set<WatchedName> being_written;
+    // Files that writers have open.  False: only its name was heard of, which may be a further link
+    // to a file that is complete.
+    std::map<WatchedName, bool> being_written;
   };
   struct Outcome {
     SourceBatch batch;

@@ -75,6 +75,7 @@ class FileSource::Engine : public std::enable_shared_from_this<FileSource::Engin
   struct Writer {
     Milliseconds first{0};
     Milliseconds last{0};
+    bool has_written = false;  // false: the name is new, which may be a link to a complete file
   };
 
   Milliseconds now() const { return Milliseconds{uv_now(loop_)}; }
@@ -83,12 +84,15 @@ class FileSource::Engine : public std::enable_shared_from_this<FileSource::Engin
   void on_events();
   void on_event(const inotify_event& event);
   bool matters(const inotify_event& event, std::string_view name) const;
+  bool begins_a_write(const inotify_event& event, std::string_view name) const;
   WatchedName place_of(const inotify_event& event, std::string_view name) const;
-  void note_writer(WatchedName place);
+  void note_writer(WatchedName place, bool has_written);
   void place_writers();
   void forget_quiet_writers();
 
+  void look_when_calm();
   void want_round(Milliseconds in);
+  void arm();
   void start_round();
   void finish_round(Round& round);
 
@@ -110,6 +114,10 @@ class FileSource::Engine : public std::enable_shared_from_this<FileSource::Engin
   bool running_ = false;
   bool everything_ = false;  // the next round that walks looks at everything
   std::optional<Milliseconds> wanted_at_;
+  // A burst of events that no round has looked at yet: since when, and when it will have settled.
+  std::optional<Milliseconds> burst_since_;
+  Milliseconds burst_settles_at_{0};
+  Milliseconds last_round_at_ = Milliseconds::min() / 2;
 };
 
 void FileSource::Engine::start() {
@@ -166,11 +174,15 @@ void FileSource::Engine::on_events() {
       if (event.len > 0 && !matters(event, name)) continue;
       const WatchedName place = place_of(event, event.len > 0 ? name : "");
       if ((event.mask & IN_MODIFY) != 0) {
-        note_writer(place);
+        note_writer(place, true);
         continue;
       }
-      writers_.erase(place);
-      if ((event.mask & IN_IGNORED) == 0) want_round(options_.debounce);
+      if (begins_a_write(event, place.name)) note_writer(place, false);
+      if ((event.mask & (IN_CREATE | IN_ATTRIB)) == 0) writers_.erase(place);
+      if ((event.mask & (IN_MOVED_TO | IN_CLOSE_WRITE)) != 0)
+        look_when_calm();
+      else if ((event.mask & IN_IGNORED) == 0)
+        want_round(options_.debounce);
     }
   }
 }
@@ -184,6 +196,13 @@ bool FileSource::Engine::matters(const inotify_event& event, std::string_view na
   return (event.mask & (kNameEvents | IN_ISDIR)) != 0 || has_ending(name, options_.endings);
 }
 
+// Returns whether a new name in a directory of the tree is of a file whose writer will be heard.
+bool FileSource::Engine::begins_a_write(const inotify_event& event, std::string_view name) const {
+  if ((event.mask & IN_CREATE) == 0 || (event.mask & IN_ISDIR) != 0) return false;
+  const auto watch = watches_.find(event.wd);
+  return watch != watches_.end() && watch->second.whole && has_ending(name, options_.endings);
+}
+
 // Events of a watched file have no name.
 WatchedName FileSource::Engine::place_of(const inotify_event& event, std::string_view name) const {
   const auto watch = watches_.find(event.wd);
@@ -191,10 +210,11 @@ WatchedName FileSource::Engine::place_of(const inotify_event& event, std::string
   return {event.wd, std::string(name)};
 }
 
-void FileSource::Engine::note_writer(WatchedName place) {
+void FileSource::Engine::note_writer(WatchedName place, bool has_written) {
   if (writers_.size() >= kMaxWrittenNames) return want_round(options_.debounce);
   auto& writer = writers_.try_emplace(std::move(place), Writer{now(), now()}).first->second;
   writer.last = now();
+  writer.has_written = has_written;
   want_round(options_.writer_quiet);
 }
 
@@ -218,27 +238,44 @@ void FileSource::Engine::forget_quiet_writers() {
     want_round(writer.last + options_.writer_quiet - now());
 }
 
+// Several files that change together are looked at together, so that an object which moves from one
+// to another is never missing.
+void FileSource::Engine::look_when_calm() {
+  if (!burst_since_) burst_since_ = now();
+  burst_settles_at_ = std::max(std::min(now() + options_.settle, *burst_since_ + options_.debounce),
+                               last_round_at_ + options_.debounce);
+  arm();
+}
+
 // A round begins at the latest in so long, and never while one runs.  Large trees are looked at for
 // half of the time at most.
 void FileSource::Engine::want_round(Milliseconds in) {
-  if (sink_ == nullptr || !round_timer_.is_open()) return;
   const Milliseconds at = now() + std::max(in, Milliseconds{0});
   if (wanted_at_ && *wanted_at_ <= at) return;
   wanted_at_ = at;
-  if (running_) return;
-  round_timer_.start(at - now());
+  arm();
+}
+
+void FileSource::Engine::arm() {
+  if (running_ || sink_ == nullptr || !round_timer_.is_open()) return;
+  Milliseconds at = wanted_at_.value_or(Milliseconds::max());
+  if (burst_since_) at = std::min(at, burst_settles_at_);
+  round_timer_.start(std::max(at - now(), Milliseconds{0}));
 }
 
 void FileSource::Engine::start_round() {
   if (running_ || sink_ == nullptr) return;
   wanted_at_.reset();
+  burst_since_.reset();
+  last_round_at_ = now();
   poll_timer_.stop();
   forget_quiet_writers();
   auto* round = new Round;
   round->engine = shared_from_this();
   round->handle.data = round;
   round->request = {now(), everything_, {}};
-  for (const auto& [place, writer] : writers_) round->request.being_written.insert(place);
+  for (const auto& [place, writer] : writers_)
+    round->request.being_written.emplace(place, writer.has_written);
   running_ = true;
   check_loop(uv_queue_work(
                  loop_, &round->handle,
@@ -270,6 +307,10 @@ void FileSource::Engine::finish_round(Round& round) {
 
   const auto wanted_at = std::exchange(wanted_at_, std::nullopt);
   if (wanted_at) want_round(std::max(*wanted_at - now(), took));
+  if (burst_since_) {
+    burst_settles_at_ = std::max(burst_settles_at_, now() + took);
+    arm();
+  }
   if (outcome.again_in) want_round(*outcome.again_in);
   const bool hears_all = events_.is_open() && outcome.watched_wholly;
   poll_timer_.start(hears_all ? options_.poll : options_.poll_without_inotify);

@@ -41,7 +41,11 @@ struct FileSourceOptions {
   // there.
   std::set<std::string> restored;
 
-  std::chrono::milliseconds debounce{50};  // from the first event of a burst to the look at it
+  // A file that was replaced, or closed by its writer, is looked at when no event has followed for
+  // `settle`; during a burst, and for names whose file may not be complete, after `debounce`. Looks
+  // begin at least `debounce` apart.
+  std::chrono::milliseconds settle{2};
+  std::chrono::milliseconds debounce{50};
   std::chrono::milliseconds poll{10'000};  // the net below inotify
   std::chrono::milliseconds poll_without_inotify{700};
   // A file that is gone must still be gone after this time: an editor that deletes and writes anew

@@ -286,7 +286,7 @@ void Walker::take_file(const std::string& visible, const WatchedName& place,
                     "holds more than " + std::to_string(options_.max_files) +
                         " files; those from " + visible + " on are not read",
                     "divide the source");
-  walk_.files.push_back({visible, FileIdentity::of(status), place});
+  walk_.files.push_back({visible, FileIdentity::of(status), place, status.st_nlink});
 }
 
 void Walker::complain(const std::string& path, std::string reason, std::string outcome) {

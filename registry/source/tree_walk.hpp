@@ -51,6 +51,7 @@ struct FoundFile {
   std::string path;  // below the source's path, as a person would write it
   FileIdentity identity;
   WatchedName place;  // its name in its directory, links followed
+  nlink_t links = 1;  // hard links, this name included
 };
 
 // Something that cannot be looked at.

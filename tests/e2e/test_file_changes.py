@@ -7,6 +7,8 @@ import re
 import shutil
 import signal
 import socket
+import subprocess
+import threading
 import time
 
 import pytest
@@ -237,6 +239,86 @@ def test_changes_cost_no_query(workspace, daemon):
                 break
             assert time.monotonic() < until, "the change is not visible"
     assert newest == 100
+
+
+def run(*command, **options):
+    environment = {**os.environ, "HOME": "/nonexistent", "GIT_CONFIG_GLOBAL": "/dev/null", "TERM": "dumb"}
+    subprocess.run(command, check=True, timeout=seconds(30), env=environment, stdout=subprocess.DEVNULL,
+                   stdin=subprocess.DEVNULL, **options)
+
+
+def replace_with_git(path, fresh):
+    directory = path.parent
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@example.org")
+    if not (directory / ".git").exists():
+        run(*git, "init", "--quiet", cwd=directory)
+        run(*git, "add", path.name, cwd=directory)
+        run(*git, "commit", "--quiet", "-m", "first", cwd=directory)
+    blob = subprocess.run([*git, "hash-object", "-w", fresh], cwd=directory, check=True, capture_output=True,
+                          text=True).stdout.strip()
+    run(*git, "update-index", "--cacheinfo", f"100644,{blob},{path.name}", cwd=directory)
+    run(*git, "checkout-index", "--force", path.name, cwd=directory)
+
+
+# How each of them replaces a file with the text of another.
+REPLACEMENTS = {
+    "sed": lambda path, fresh: run("sed", "-i", "-n", f"1{{r {fresh}\n}}", path),
+    "vim": lambda path, fresh: run("vim", "-u", "NONE", "-es", "-c", f"%d|0r {fresh}|$d|x", path),
+    "ed": lambda path, fresh: run("sh", "-c", f"printf '%s\\n' ',d' '0r {fresh}' w q | ed -s {path}"),
+    "rsync": lambda path, fresh: run("rsync", "--checksum", fresh, path),
+    "rsync in place": lambda path, fresh: run("rsync", "--inplace", "--checksum", fresh, path),
+    "cp": lambda path, fresh: run("cp", "--preserve", fresh, path),
+    "cp after removal": lambda path, fresh: run("cp", "--remove-destination", fresh, path),
+    "install": lambda path, fresh: run("install", "-m", "0644", fresh, path),
+    "mv": lambda path, fresh: run("sh", "-c", f"cp {fresh} {path}.new && mv {path}.new {path}"),
+    "tee": lambda path, fresh: run("sh", "-c", f"tee {path} < {fresh}"),
+    "git": replace_with_git,
+}
+
+
+@pytest.mark.parametrize("tool", REPLACEMENTS)
+def test_no_query_sees_a_missing_name_while_a_tool_replaces_a_file(workspace, daemon, tool):
+    """Asked without pause, the answer is the old address or the new one."""
+    command = tool.split()[0]
+    if not shutil.which(command):
+        pytest.skip(f"needs {command}")
+    path = workspace.resources / "api.yaml"
+    fresh = workspace.path / "fresh.yaml"
+    seen, ended = [], threading.Event()
+
+    def keep_asking():
+        while not ended.is_set():
+            found = daemon.ask("api.example.org.").addresses()
+            if not seen or found != seen[-1]:
+                seen.append(found)
+
+    asking = threading.Thread(target=keep_asking)
+    asking.start()
+    try:
+        for i in range(2, 7):
+            fresh.write_text(to_yaml([entry(f"10.0.0.{i}")]) + "# longer\n" * (i % 3) * 100)
+            REPLACEMENTS[tool](path, fresh)
+            wait_for(daemon, f"10.0.0.{i}")
+    finally:
+        ended.set()
+        asking.join()
+    assert seen == [[f"10.0.0.{i}"] for i in range(1, 7)]
+
+
+@pytest.mark.timing
+def test_a_replaced_file_is_in_the_answers_at_once(workspace, daemon):
+    """The median of several: each may meet a look at the tree that was due."""
+    times = []
+    for i in range(2, 13):
+        fresh = workspace.path / "fresh.yaml"
+        fresh.write_text(to_yaml([entry(f"10.0.0.{i}")]))
+        time.sleep(0.1)  # each change is a burst of its own
+        start = time.monotonic()
+        os.replace(fresh, workspace.resources / "api.yaml")
+        while daemon.ask("api.example.org.").addresses() != [f"10.0.0.{i}"]:
+            assert time.monotonic() < start + seconds(10)
+        times.append(time.monotonic() - start)
+    assert sorted(times)[len(times) // 2] < 0.02, times
 
 
 def test_a_burst_that_the_kernel_cannot_queue_loses_no_change(workspace):

@@ -459,6 +459,31 @@ TEST_F(FileSourceTest, AWriterWhoNeverClosesIsReadWhenHeIsQuiet) {
   EXPECT_TRUE(becomes("a.yaml: v1"));
 }
 
+TEST_F(FileSourceTest, ANewFileIsReadWhenItsWriterClosesAndALinkToACompleteFileBefore) {
+  write(dir_ / ".complete", "linked\n");
+  write(dir_ / "old.yaml", "v0\n");
+  FileSourceOptions patient = options(dir_);
+  patient.writer_quiet = milliseconds{600'000};
+  open(patient);
+  ASSERT_TRUE(becomes("old.yaml: v0"));
+  fs::rename(dir_ / "old.yaml", dir_ / "old.yaml~");  // as vim does
+  std::ofstream replaced(dir_ / "old.yaml");
+  std::ofstream created(dir_ / "new.yaml");
+  fs::create_hard_link(dir_ / ".complete", dir_ / "link.yaml");
+  ASSERT_TRUE(becomes("link.yaml: linked | old.yaml: v0"));
+  replaced << "half\n" << std::flush;
+  created << "half\n" << std::flush;
+  fs::permissions(dir_ / "old.yaml", fs::perms::owner_all);
+  fs::permissions(dir_ / "new.yaml", fs::perms::owner_all);
+  rename_over(dir_ / "wakes.yaml", "wakes\n");
+  ASSERT_TRUE(becomes("link.yaml: linked | old.yaml: v0 | wakes.yaml: wakes"));
+  replaced << "whole\n";
+  replaced.close();
+  created.close();
+  EXPECT_TRUE(
+      becomes("link.yaml: linked | new.yaml: half | old.yaml: half whole | wakes.yaml: wakes"));
+}
+
 // Its directory reports no writes, but while the file is missing.
 TEST_F(FileSourceTest, ASingleFileIsReadWhenItsWriterCloses) {
   const fs::path file = dir_ / "one";
