@@ -348,12 +348,15 @@ HttpResponse request_reload(const ShownDaemon& daemon, const HttpRequest& /*requ
 // The members `notReady` and `degraded` split `reasons`; without reasons they are left out.
 HttpResponse readiness_response(const Readiness& readiness) {
   const auto put_members = [&](Json& json) {
+    std::vector<std::string> degraded;
+    for (const Problem& problem : readiness.degraded) degraded.push_back(problem.reason);
     std::vector<std::string> all = readiness.not_ready;
-    all.insert(all.end(), readiness.degraded.begin(), readiness.degraded.end());
+    all.insert(all.end(), degraded.begin(), degraded.end());
     put_bool(json, "ready", readiness.is_ready());
     put(json, "reasons", all);
     if (!readiness.not_ready.empty()) put(json, "notReady", readiness.not_ready);
-    if (!readiness.degraded.empty()) put(json, "degraded", readiness.degraded);
+    if (!degraded.empty()) put(json, "degraded", degraded);
+    if (!all.empty()) put(json, "effects", readiness.effects());
   };
   return object_response(put_members, readiness.is_ready() ? 200 : 503);
 }

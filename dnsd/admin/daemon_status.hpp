@@ -16,14 +16,6 @@
 
 namespace meshdns::dnsd {
 
-// The problems of the daemon, a line each.
-struct Readiness {
-  std::vector<std::string> not_ready;  // names may be missing or unanswered: clients should wait
-  std::vector<std::string> degraded;   // everything is answered, with old data or without upstreams
-
-  bool is_ready() const { return not_ready.empty(); }
-};
-
 // The counters of one worker; any thread may read them.
 struct WorkerStatus {
   const WorkerCounters& net;

@@ -1,9 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dnsd/admin/published_health.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace meshdns::dnsd {
+
+std::string_view Readiness::first_reason() const {
+  if (!not_ready.empty()) return not_ready.front();
+  return degraded.empty() ? std::string_view() : degraded.front().reason;
+}
+
+std::vector<std::string> Readiness::effects() const {
+  std::vector<std::string> effects;
+  if (!is_ready()) effects.emplace_back("names of the mesh may be missing");
+  for (const Problem& problem : degraded)
+    if (std::ranges::find(effects, problem.effect) == effects.end())
+      effects.push_back(problem.effect);
+  return effects;
+}
 
 void PublishedHealth::publish(std::string complaint, Readiness readiness) {
   const std::lock_guard lock(mutex_);

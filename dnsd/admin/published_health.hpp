@@ -7,11 +7,30 @@
 #include <chrono>
 #include <mutex>
 #include <string>
+#include <string_view>
+#include <vector>
 
-#include "dnsd/admin/daemon_status.hpp"
 #include "dnsd/admin/http_message.hpp"
 
 namespace meshdns::dnsd {
+
+// A problem that does not keep the daemon from answering names of the mesh.
+struct Problem {
+  std::string reason;
+  std::string
+      effect;  // what is lost meanwhile, as a sentence: "changes of files:shop may be missing"
+};
+
+struct Readiness {
+  std::vector<std::string> not_ready;  // reasons why names may be missing: clients should wait
+  std::vector<Problem> degraded;       // the worst first
+
+  bool is_ready() const { return not_ready.empty(); }
+  // The reason that matters most; empty: there is none.
+  std::string_view first_reason() const;
+  // What is lost now, the worst first, each once; empty: nothing is.
+  std::vector<std::string> effects() const;
+};
 
 class PublishedHealth {
  public:

@@ -235,11 +235,17 @@ function showFindings(findings) {
 
 // ---- the state
 
+// "a is lost" and "b is lost" as "A is lost; b is lost."
+function sentenceOf(effects = []) {
+  const text = effects.join("; ");
+  return text && `${text[0].toUpperCase()}${text.slice(1)}.`;
+}
+
 function overallState(health, readiness) {
   if (!health) return ["broken", "no answer", "The daemon has ended, or cannot be reached. All figures are old."];
   if (!health.ok) return ["broken", "broken", "Queries may stay without an answer."];
   if (!readiness.ready) return ["broken", "not ready", "Names may be missing: clients should wait."];
-  if (readiness.degraded) return ["degraded", "degraded", "Everything is answered, but not as it should be."];
+  if (readiness.degraded) return ["degraded", "degraded", sentenceOf(readiness.effects)];
   return ["healthy", "healthy", "All sources have been read, and the upstream servers answer."];
 }
 

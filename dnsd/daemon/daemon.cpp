@@ -180,7 +180,7 @@ void Daemon::wait_beside_predecessor() {
     is_told = true;
     publish_health();
     log_.warn("still reading the sources; the other daemon answers meanwhile",
-              {{"reason", first_reason(health_.readiness())}});
+              {{"reason", health_.readiness().first_reason()}});
   }
 }
 
@@ -374,13 +374,18 @@ void Daemon::update_state() {
 }
 
 void Daemon::publish_health() {
-  std::vector<std::string> degraded;
-  for (const auto& failure : addresses_.unbound()) degraded.push_back("not bound: " + failure);
-  std::ranges::copy(reach_.troubles(), std::back_inserter(degraded));
-  for (const auto& trouble : {addresses_.metrics_trouble(), upgrade_.trouble()})
-    if (!trouble.empty()) degraded.push_back(trouble);
+  std::vector<Problem> degraded;
+  for (const auto& failure : addresses_.unbound())
+    degraded.push_back({"not bound: " + failure, "some addresses are not served"});
+  for (const auto& trouble : reach_.troubles())
+    degraded.push_back({trouble, "queries to some addresses do not reach this daemon"});
+  if (!addresses_.metrics_trouble().empty())
+    degraded.push_back({addresses_.metrics_trouble(), "metrics may not be readable"});
+  if (!upgrade_.trouble().empty())
+    degraded.push_back({upgrade_.trouble(), "an upgrade loses queries"});
   if (!reloader_.status().ok)
-    degraded.emplace_back("config: the last reload failed; the previous configuration is in use");
+    degraded.push_back({"config: the last reload failed; the previous configuration is in use",
+                        "the configuration on the disk is not in use"});
   health_.publish({phase_ != Phase::Serving, workers_.complaint(), std::move(degraded)});
 }
 
@@ -397,7 +402,7 @@ void Daemon::announce_when_due() {
   if (is_ready)
     log_.announce("ready: " + facts());
   else
-    log_.warn("not ready yet: " + facts(), {{"reason", first_reason(health_.readiness())}});
+    log_.warn("not ready yet: " + facts(), {{"reason", health_.readiness().first_reason()}});
   if (!is_first) return;
   engine_.answers.begin();
   show_first_steps();

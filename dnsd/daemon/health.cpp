@@ -17,9 +17,14 @@
 namespace meshdns::dnsd {
 namespace {
 
-void note_unreadable(std::vector<std::string>& troubles, const char* key, const std::string& file) {
+// Effects of several problems.
+constexpr const char* kUnlessCached = " are not answered, unless they are in the cache";
+constexpr const char* kNotSaved = "the state is not saved for the next start";
+
+void note_unreadable(std::vector<Problem>& troubles, const char* key, const std::string& file) {
   if (!file.empty() && access(file.c_str(), R_OK) != 0)
-    troubles.push_back(std::string(key) + ": cannot read " + file + ": " + std::strerror(errno));
+    troubles.push_back({std::string(key) + ": cannot read " + file + ": " + std::strerror(errno),
+                        "the next start will fail, or miss a file of the configuration"});
 }
 
 // Why the server is of no use now; empty: it may answer.
@@ -34,7 +39,8 @@ std::string why_useless(const UpstreamServer& server, std::span<const UpstreamSt
   return {};
 }
 
-void note_useless(std::vector<std::string>& troubles, const std::string& zone,
+// `names`: those that the servers are for, "names below corp.example".
+void note_useless(std::vector<Problem>& troubles, const std::string& zone, const std::string& names,
                   const std::vector<UpstreamServer>& servers,
                   std::span<const UpstreamStatus> statuses) {
   std::string reasons;
@@ -43,34 +49,43 @@ void note_useless(std::vector<std::string>& troubles, const std::string& zone,
     if (why.empty()) return;
     reasons += (reasons.empty() ? "" : "; ") + why;
   }
-  if (!reasons.empty()) troubles.push_back(zone + ": no server answers: " + reasons);
+  if (!reasons.empty())
+    troubles.push_back({zone + ": no server answers: " + reasons, names + kUnlessCached});
+}
+
+std::string changes_of(const std::string& source) {
+  return "changes of " + source + " may be missing";
 }
 
 }  // namespace
 
-std::vector<std::string> file_troubles(const Config& config, const std::string& config_file,
-                                       const std::string& state_dir) {
-  std::vector<std::string> troubles;
+std::vector<Problem> file_troubles(const Config& config, const std::string& config_file,
+                                   const std::string& state_dir) {
+  std::vector<Problem> troubles;
   if (config.server.watch_config) note_unreadable(troubles, "config", config_file);
   note_unreadable(troubles, "hosts.file", config.hosts.file);
   note_unreadable(troubles, "server.cookies.secret_file", config.server.cookies.secret_file);
   note_unreadable(troubles, "admin.token_file", config.admin.token_file);
   note_unreadable(troubles, "upstream.tls.ca_file", config.upstream.tls_ca_file);
   if (!state_dir.empty() && access(state_dir.c_str(), W_OK | X_OK) != 0)
-    troubles.push_back("state_dir: cannot write to " + state_dir + ": " + std::strerror(errno));
+    troubles.push_back(
+        {"state_dir: cannot write to " + state_dir + ": " + std::strerror(errno), kNotSaved});
   return troubles;
 }
 
-std::vector<std::string> upstream_troubles(const UpstreamConfig& upstream,
-                                           std::span<const UpstreamStatus> statuses) {
-  std::vector<std::string> troubles;
+std::vector<Problem> upstream_troubles(const UpstreamConfig& upstream,
+                                       std::span<const UpstreamStatus> statuses) {
+  const std::string outside = "names outside the mesh";
+  std::vector<Problem> troubles;
   if (upstream.servers.empty() && !upstream.zones.contains(""))
-    troubles.emplace_back(
-        "upstream: neither upstream.servers nor /etc/resolv.conf names a server whose address is "
-        "known");
-  note_useless(troubles, "upstream", upstream.servers, statuses);
+    troubles.push_back(
+        {"upstream: neither upstream.servers nor /etc/resolv.conf names a server whose address is "
+         "known",
+         outside + kUnlessCached});
+  note_useless(troubles, "upstream", outside, upstream.servers, statuses);
   for (const auto& [zone, servers] : upstream.zones)
-    note_useless(troubles, "upstream.zones " + (zone.empty() ? "." : zone), servers, statuses);
+    note_useless(troubles, "upstream.zones " + (zone.empty() ? "." : zone),
+                 zone.empty() ? outside : "names below " + zone, servers, statuses);
   return troubles;
 }
 
@@ -150,19 +165,12 @@ void RefusedPods::observe(const registry::Snapshot& snapshot, const std::vector<
   trouble_ = describe(find(snapshot, allow));
 }
 
-std::string_view first_reason(const Readiness& readiness) {
-  for (const auto* reasons : {&readiness.not_ready, &readiness.degraded})
-    if (!reasons->empty()) return reasons->front();
-  return {};
-}
-
 void DaemonHealth::publish(Complaints complaints) {
   Readiness readiness;
-  auto& degraded = readiness.degraded;
   if (complaints.is_stopping) readiness.not_ready.emplace_back("stopping");
+  readiness.degraded = std::move(complaints.degraded);
+  std::ranges::copy(troubles_, std::back_inserter(readiness.degraded));
   add_engine(readiness);
-  std::ranges::move(complaints.degraded, std::back_inserter(degraded));
-  std::ranges::copy(troubles_, std::back_inserter(degraded));
   board_.publish(std::move(complaints.workers), std::move(readiness));
 }
 
@@ -171,32 +179,43 @@ void DaemonHealth::add_engine(Readiness& readiness) const {
   const RegistryFeed& feed = engine_.feed;
   for (const auto& [status, changed] : engine_.sources.reports()) {
     if (feed.is_complete(status.name)) {
-      if (!status.last_error.empty()) degraded.push_back(status.name + ": " + status.last_error);
+      if (!status.last_error.empty())
+        degraded.push_back({status.name + ": " + status.last_error, changes_of(status.name)});
       continue;
     }
-    auto& reasons = feed.is_known(status.name) ? degraded : readiness.not_ready;
-    reasons.push_back(status.name + ": not read yet" +
-                      (status.last_error.empty() ? "" : ": " + status.last_error));
+    const std::string reason = status.name + ": not read yet" +
+                               (status.last_error.empty() ? "" : ": " + status.last_error);
+    if (feed.is_known(status.name))
+      degraded.push_back({reason, changes_of(status.name)});
+    else
+      readiness.not_ready.push_back(reason);
   }
   if (engine_.registry.current()->sources.from_state_dir)
-    degraded.emplace_back("snapshot: serving the state of state_dir");
+    degraded.push_back({"snapshot: serving the state of state_dir",
+                        "names of the mesh are as they were before the last start"});
   const KeptState& kept = engine_.kept;
-  if (!kept.trouble().empty()) degraded.push_back(kept.trouble());
-  if (!kept.vip_trouble().empty()) degraded.push_back("persistent VIPs: " + kept.vip_trouble());
+  if (!kept.trouble().empty()) degraded.push_back({kept.trouble(), kNotSaved});
+  if (!kept.vip_trouble().empty())
+    degraded.push_back({"persistent VIPs: " + kept.vip_trouble(),
+                        "allocated addresses may differ after the next start"});
 }
 
 void DaemonHealth::look(Time now, const std::string& config_file, const std::string& kernel) {
   look_for_refused_pods(now);
-  troubles_ = file_troubles(engine_.config, config_file, engine_.kept.path());
-  if (const std::string trouble = engine_.kept.status().trouble; !trouble.empty())
-    troubles_.push_back("state_dir: the state was not saved: " + trouble);
+  troubles_.clear();
+  if (!refused_pods_.trouble().empty())
+    troubles_.push_back({refused_pods_.trouble(), "queries of some Pods are refused"});
   const auto upstreams = engine_.forwarding->upstreams.status(uv_hrtime() / 1'000'000);
   std::ranges::move(upstream_troubles(upstream_, upstreams), std::back_inserter(troubles_));
   if (std::string refused = refused_objects(engine_.feed.findings()); !refused.empty())
-    troubles_.push_back(std::move(refused));
+    troubles_.push_back(
+        {std::move(refused), "objects with errors are not in use, or not as written"});
+  std::ranges::move(file_troubles(engine_.config, config_file, engine_.kept.path()),
+                    std::back_inserter(troubles_));
+  if (const std::string trouble = engine_.kept.status().trouble; !trouble.empty())
+    troubles_.push_back({"state_dir: the state was not saved: " + trouble, kNotSaved});
   if (!kernel.empty() && engine_.config.server.kernel_answers == KernelAnswersMode::On)
-    troubles_.push_back("kernel answers: " + kernel);
-  if (!refused_pods_.trouble().empty()) troubles_.push_back(refused_pods_.trouble());
+    troubles_.push_back({"kernel answers: " + kernel, "answers are slower: none is in the kernel"});
   board_.beat(now);
 }
 
@@ -204,12 +223,13 @@ std::string DaemonHealth::status_line() const {
   const auto& snapshot = *engine_.registry.current();
   const std::size_t sources = engine_.sources.size();
   const Readiness state = readiness();
-  std::string line = state.is_ready() ? "answering for " : "not ready; knows ";
-  line += std::to_string(snapshot.hosts.size() + snapshot.wildcards.size()) + " hosts of " +
-          std::to_string(sources) + (sources == 1 ? " source" : " sources");
-  if (const auto reason = first_reason(state); !reason.empty())
-    line += "; " + registry::escape(reason);
-  return line;
+  const std::string what = std::to_string(snapshot.hosts.size() + snapshot.wildcards.size()) +
+                           " hosts of " + std::to_string(sources) +
+                           (sources == 1 ? " source" : " sources");
+  if (state.is_ready() && state.degraded.empty()) return "answering for " + what;
+  return std::string(state.is_ready() ? "degraded: " : "not ready: ") +
+         registry::escape(state.effects().front()) + "; knows " + what + "; " +
+         registry::escape(state.first_reason());
 }
 
 void DaemonHealth::look_for_refused_pods(Time now) {

@@ -9,10 +9,8 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "dnsd/admin/daemon_status.hpp"
 #include "dnsd/admin/published_health.hpp"
 #include "dnsd/config/config.hpp"
 #include "dnsd/mesh/engine.hpp"
@@ -23,18 +21,15 @@
 
 namespace meshdns::dnsd {
 
-// The functions below return problems that do not stop answers, in words, for /readyz and the
-// status page.
-
 // The files of the configuration that cannot be read now, `config_file` itself if it is watched,
 // and `state_dir` if it cannot be written.  `state_dir`: as it is in use; empty = none.
-std::vector<std::string> file_troubles(const Config& config, const std::string& config_file,
-                                       const std::string& state_dir);
+std::vector<Problem> file_troubles(const Config& config, const std::string& config_file,
+                                   const std::string& state_dir);
 
 // The zones that no upstream server answers: each one is down, loops, or answers nothing but
 // errors.  `statuses`: of the servers in use.
-std::vector<std::string> upstream_troubles(const UpstreamConfig& upstream,
-                                           std::span<const UpstreamStatus> statuses);
+std::vector<Problem> upstream_troubles(const UpstreamConfig& upstream,
+                                       std::span<const UpstreamStatus> statuses);
 
 // The objects that are not in use because of an error, or in an older version; empty = none.
 std::string refused_objects(const std::map<std::string, std::vector<registry::Finding>>& findings);
@@ -69,9 +64,6 @@ class RefusedPods {
   Time look_again_at_{};
 };
 
-// The reason that matters most; empty: there is none.  Valid as long as `readiness` is.
-std::string_view first_reason(const Readiness& readiness);
-
 // Control thread.
 class DaemonHealth {
  public:
@@ -81,7 +73,7 @@ class DaemonHealth {
   struct Complaints {
     bool is_stopping = false;
     std::string workers;  // about those that hang; empty: none does
-    std::vector<std::string> degraded;
+    std::vector<Problem> degraded;
   };
 
   // REQUIRES: both outlive it.  `upstream`: as in use; may change.
@@ -109,7 +101,7 @@ class DaemonHealth {
   const UpstreamConfig& upstream_;
   PublishedHealth board_;
   RefusedPods refused_pods_;
-  std::vector<std::string> troubles_;  // as of the last look
+  std::vector<Problem> troubles_;  // as of the last look
 };
 
 }  // namespace meshdns::dnsd

@@ -73,6 +73,31 @@ def test_an_upstream_server_that_is_away_is_told(workspace):
     eventually(is_told, 10)
 
 
+def test_the_effects_are_what_queries_see(workspace):
+    """First what is worst: one broken file beside an upstream server that only fails."""
+    workspace.write("good.yaml", {"kind": "ServiceEntry", "metadata": {"name": "good"},
+                                  "spec": {"hosts": ["good.example.org"], "addresses": ["10.0.0.7"]}})
+    workspace.write_text("broken.yaml", "kind: ServiceEntry\nspec: [")
+    upstream = workspace.upstream(rules=[{"rcode": "SERVFAIL"}])
+    zone = workspace.upstream(["www.corp.example. 300 A 192.0.2.9"])
+    daemon = workspace.daemon({**admin(), "upstream": {"zones": {"corp.example": [zone.server]}}}, upstreams=[upstream])
+    for i in range(8):
+        assert daemon.ask(f"n{i}.example.net.").rcode == "SERVFAIL"
+
+    def effects(path="/readyz"):
+        return daemon.get_json(path).get("effects", [])
+
+    eventually(lambda: effects() == ["names outside the mesh are not answered, unless they are in the cache",
+                                     "objects with errors are not in use, or not as written",
+                                     f"changes of files:{workspace.resources} may be missing"])
+    assert daemon.ask("good.example.org.").addresses() == ["10.0.0.7"]
+    assert daemon.ask("www.corp.example.").addresses() == ["192.0.2.9"]
+    upstream.set(["www.example.net. 300 A 192.0.2.1"])
+    (workspace.resources / "broken.yaml").unlink()
+    assert daemon.ask("www.example.net.").addresses() == ["192.0.2.1"]
+    eventually(lambda: effects() == [])
+
+
 def test_files_that_are_missing_and_a_state_directory_that_is_gone_are_told(workspace):
     state, hosts = workspace.path / "state", workspace.path / "hosts"
     state.mkdir()

@@ -43,9 +43,10 @@ def test_tells_its_supervisor_how_it_is(workspace, notify):
     notify.wait_for("RELOADING", "1", reloaded)
     assert int(notify.wait_for("MONOTONIC_USEC", None, reloaded)) >= reloaded * 1e6
     notify.wait_for("READY", "1", reloaded)
-    # The status line names the problem.
+    # The status line says what is lost, and names the problem.
     workspace.write_text("broken.yaml", "kind: ServiceEntry\nspec: [")
     eventually(lambda: "broken.yaml" in notify.messages("STATUS")[-1], 5)
+    assert notify.messages("STATUS")[-1].startswith("degraded: objects with errors are not in use")
     workspace.forget(daemon)
     daemon.stop()
     notify.wait_for("STOPPING", "1")

@@ -55,5 +55,17 @@ TEST_F(PublishedHealthTest, TellsWhatIsPublished) {
   EXPECT_THAT(board_.readiness().not_ready, ElementsAre("stopping"));
 }
 
+TEST(ReadinessTest, NamesEachEffectOnceAndMissingNamesFirst) {
+  Readiness readiness;
+  EXPECT_THAT(readiness.effects(), testing::IsEmpty());
+  EXPECT_EQ(readiness.first_reason(), "");
+  readiness.degraded = {{"a: is down", "b"}, {"c: is down", "d"}, {"e: is down", "b"}};
+  EXPECT_THAT(readiness.effects(), ElementsAre("b", "d"));
+  EXPECT_EQ(readiness.first_reason(), "a: is down");
+  readiness.not_ready = {"files:shop: not read yet"};
+  EXPECT_THAT(readiness.effects(), ElementsAre("names of the mesh may be missing", "b", "d"));
+  EXPECT_EQ(readiness.first_reason(), "files:shop: not read yet");
+}
+
 }  // namespace
 }  // namespace meshdns::dnsd

@@ -49,6 +49,15 @@ std::vector<UpstreamStatus> statuses() {
   return all;
 }
 
+std::vector<std::string> reasons(const std::vector<Problem>& problems) {
+  std::vector<std::string> reasons;
+  for (const Problem& problem : problems) {
+    EXPECT_FALSE(problem.effect.empty()) << problem.reason;
+    reasons.push_back(problem.reason);
+  }
+  return reasons;
+}
+
 UpstreamServer server(std::string_view text) { return *parse_upstream_server(text); }
 
 TEST(UpstreamTroublesTest, AreZonesOfUselessServersOnly) {
@@ -58,7 +67,7 @@ TEST(UpstreamTroublesTest, AreZonesOfUselessServersOnly) {
       const bool has_trouble = one.is_useless && other.is_useless;
       UpstreamConfig config;
       config.servers = {server(one.name), server(other.name)};
-      const auto troubles = upstream_troubles(config, statuses());
+      const auto troubles = reasons(upstream_troubles(config, statuses()));
       if (has_trouble)
         EXPECT_THAT(troubles, ElementsAre(StartsWith("upstream: no server answers: ")));
       else
@@ -74,25 +83,37 @@ TEST(UpstreamTroublesTest, TellTheReasonOfEachServer) {
   all[2].last_error = "no reply";
   UpstreamConfig config;
   config.zones[""] = {server("192.0.2.3"), server("192.0.2.4"), server("192.0.2.7")};
-  EXPECT_THAT(upstream_troubles(config, all),
+  EXPECT_THAT(reasons(upstream_troubles(config, all)),
               ElementsAre("upstream.zones .: no server answers: 192.0.2.3:53 is down: no reply; "
                           "192.0.2.4:53 answers nothing but SERVFAIL; "
                           "192.0.2.7:53 sends our own queries back"));
 }
 
+TEST(UpstreamTroublesTest, SayWhichNamesAreLost) {
+  UpstreamConfig config;
+  config.servers = {server("192.0.2.3")};
+  config.zones["corp.example"] = {server("192.0.2.3")};
+  const auto troubles = upstream_troubles(config, statuses());
+  ASSERT_EQ(troubles.size(), 2U);
+  EXPECT_THAT(troubles[0].effect, StartsWith("names outside the mesh are not answered"));
+  EXPECT_THAT(troubles[1].effect, StartsWith("names below corp.example are not answered"));
+}
+
 TEST(UpstreamTroublesTest, AreNoServersUnlessAZoneHasAllNames) {
   UpstreamConfig config;
-  EXPECT_THAT(upstream_troubles(config, {}), ElementsAre(StartsWith("upstream: neither ")));
+  EXPECT_THAT(reasons(upstream_troubles(config, {})),
+              ElementsAre(StartsWith("upstream: neither ")));
   config.zones["example.org"] = {server("192.0.2.1")};
-  EXPECT_THAT(upstream_troubles(config, {}), ElementsAre(StartsWith("upstream: neither ")));
+  EXPECT_THAT(reasons(upstream_troubles(config, {})),
+              ElementsAre(StartsWith("upstream: neither ")));
   config.zones[""] = {server("192.0.2.1")};
-  EXPECT_THAT(upstream_troubles(config, {}), IsEmpty());
+  EXPECT_THAT(reasons(upstream_troubles(config, {})), IsEmpty());
 }
 
 TEST(UpstreamTroublesTest, AreNotTheServersThatWereNeverAsked) {
   UpstreamConfig config;
   config.servers = {server("198.51.100.1")};
-  EXPECT_THAT(upstream_troubles(config, statuses()), IsEmpty());
+  EXPECT_THAT(reasons(upstream_troubles(config, statuses())), IsEmpty());
 }
 
 // Each file alone, missing and there.
@@ -112,16 +133,16 @@ TEST(FileTroublesTest, AreFilesThatCannotBeRead) {
   for (const auto& [key, file] : files) {
     Config config;
     file(config) = there;
-    EXPECT_THAT(file_troubles(config, there, "/"), IsEmpty()) << key;
+    EXPECT_THAT(reasons(file_troubles(config, there, "/")), IsEmpty()) << key;
     file(config) = missing;
-    EXPECT_THAT(file_troubles(config, there, "/"),
+    EXPECT_THAT(reasons(file_troubles(config, there, "/")),
                 ElementsAre(key + (": cannot read " + missing) + ": No such file or directory"));
   }
   Config config;
   config.server.watch_config = false;
-  EXPECT_THAT(file_troubles(config, missing, ""), IsEmpty()) << "nobody looks at it";
+  EXPECT_THAT(reasons(file_troubles(config, missing, "")), IsEmpty()) << "nobody looks at it";
   config.server.watch_config = true;
-  EXPECT_THAT(file_troubles(config, missing, missing),
+  EXPECT_THAT(reasons(file_troubles(config, missing, missing)),
               ElementsAre("config: cannot read " + missing + ": No such file or directory",
                           "state_dir: cannot write to " + missing + ": No such file or directory"));
 }
