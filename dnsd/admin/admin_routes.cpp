@@ -242,6 +242,8 @@ void put_upstream(Json& json, const UpstreamStatus& status, const UpstreamHistor
   put_bool(json, "speaksEdns", status.speaks_edns);
   put_bool(json, "takesOptions", status.takes_options);
   put(json, "lastError", status.last_error);
+  if (!status.last_error.empty())
+    put(json, "lastErrorSeconds", status.last_error_age.count() / 1'000);
   const auto& points = history.points(status.name);
   put_series(json, "repliesPerSecond", points, &UpstreamHistory::Point::replies_per_second);
   put_series(json, "failuresPerSecond", points, &UpstreamHistory::Point::failures_per_second);

@@ -2,6 +2,7 @@
 #include "dnsd/admin/http_server.hpp"
 
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -41,6 +42,22 @@ bool is_abandoned(const UnixAddress& address) {
                        errno == ECONNREFUSED;
   ::close(fd);
   return refused;
+}
+
+// Returns whether the client has sent anything.  Programs with a Unix socket are asked for more
+// than a connection.
+bool has_received(int fd) {
+  // The kernel's structure goes on where that of the C library ends.
+  struct {
+    tcp_info known;
+    std::uint64_t pacing_rate;
+    std::uint64_t max_pacing_rate;
+    std::uint64_t bytes_acked;
+    std::uint64_t bytes_received;
+  } info{};
+  static_assert(sizeof info.known == 104);
+  socklen_t size = sizeof info;
+  return ::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 || info.bytes_received > 0;
 }
 
 std::uint16_t port_of(int fd) {
@@ -388,8 +405,10 @@ void HttpServer::Impl::end_overdue() {
       state.since = now();
       continue;
     }
-    // A client that keeps an idle connection does nothing wrong.
-    if (state.phase != Phase::Reading || state.responses == 0) ++counters_.overdue;
+    // A client that keeps an idle connection does nothing wrong, and neither does a browser that
+    // opens a spare one.
+    if (state.phase != Phase::Reading || (state.responses == 0 && has_received(state.fd)))
+      ++counters_.overdue;
     end(state);
   }
   if (has_ended) MHD_run(daemon_);

@@ -50,7 +50,8 @@ const linkTo = (path, text) => html("a", { href: path }, text);
 const linkToName = (name, from = "") => linkTo("?" + new URLSearchParams(from ? { name, from } : { name }), name);
 const last = list => list.length ? list[list.length - 1] : 0;
 const highest = (...series) => Math.max(0, ...series.flat());
-const number = value => String(Number(value.toPrecision(4)));
+const number = value => String(value < 100 ? Number(value.toPrecision(3)) : Math.round(value));
+const duration = ms => ms < 1000 ? `${number(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
 
 // "35 s", "3 min", "5 h", "12 days".
 function ago(seconds) {
@@ -93,13 +94,13 @@ function line(kind, values, top, width, height, room) {
 }
 
 // Lines and numbers for no, half and full scale, and a line a minute.
-function axes(width, height, top, unit) {
+function axes(width, height, top, shown) {
   const parts = [svg("rect", { width, height })];
   for (const part of [0, 0.5, 1]) {
     const y = (height - 2) * (1 - part) + 1;
     parts.push(svg("line", { x2: width, y1: y, y2: y }),
                svg("text", { x: -4, y: Math.min(Math.max(y + 4, 9), height - 1), "text-anchor": "end" },
-                   number(top * part) + unit));
+                   shown(top * part)));
   }
   for (let minute = 0; minute <= MINUTES; ++minute) {
     const x = width * minute / MINUTES;
@@ -111,19 +112,19 @@ function axes(width, height, top, unit) {
   return parts;
 }
 
-// A chart of two series of a value a second: [[name, values], [name, values]].
-function chart(title, unit, series) {
-  const [width, height, left, below] = [600, 110, 48, 16];
+// A chart of two series of a value a second: [[name, values], [name, values]].  `shown` makes a value a text.
+function chart(title, shown, series) {
+  const [width, height, left, below] = [600, 110, 56, 16];
   const most = highest(...series.map(([, values]) => values));
   const top = roundUp(most);
   const now = series.flatMap(([name, values], i) =>
-    [" ", html("span", { class: "ab"[i] }, `${name} ${number(last(values))}${unit}`)]);
+    [" ", html("span", { class: "ab"[i] }, `${name} ${shown(last(values))}`)]);
   return html("figure", {},
     svg("svg", { role: "img", width: width + left, height: height + below,
                  viewBox: `-${left} 0 ${width + left} ${height + below}` },
-        svg("title", {}, title), ...axes(width, height, top, unit),
+        svg("title", {}, title), ...axes(width, height, top, shown),
         ...series.map(([, values], i) => line("ab"[i], values, top, width, height, 60 * MINUTES))),
-    html("figcaption", {}, `${title}; now:`, ...now, `, highest ${number(most)}${unit}`));
+    html("figcaption", {}, `${title}; now:`, ...now, `, highest ${shown(most)}`));
 }
 
 // A small chart without axes: a value each 5 s.
@@ -158,8 +159,8 @@ function showStatus(status, cache) {
   const figures = [
     ["answers per second", Math.round(last(status.answersPerSecond))],
     ["SERVFAIL per second", Math.round(last(status.servfailPerSecond))],
-    ["99 % answered within", number(last(status.p99Ms)) + " ms"],
-    ["hosts", status.hosts], ["resources", status.resources], ["generation", status.generation],
+    ["p99 latency", duration(last(status.p99Ms))],
+    ["hosts", status.hosts], ["resources", status.resources],
     ["up for", ago(status.upSeconds)],
   ];
   if (cache) figures.push(["cache", describeCache(cache)]);
@@ -167,18 +168,22 @@ function showStatus(status, cache) {
   return [
     section("Now", true, html("dl", {}, ...figures.map(([what, value]) =>
       html("div", {}, html("dt", {}, what), html("dd", {}, value))))),
-    section("Load", false, chart("Answers per second", "",
+    section("Load", false, chart("Answers per second", number,
       [["answers", status.answersPerSecond], ["SERVFAIL", status.servfailPerSecond]])),
-    section("Time to answer", false, chart("Latency", " ms", [["median", status.medianMs], ["99 %", status.p99Ms]])),
+    section("Latency", false, chart("Time to answer", duration, [["median", status.medianMs], ["p99", status.p99Ms]])),
   ];
 }
 
-function showUpstreams(upstreams) {
-  const rows = upstreams.map(upstream => marked(upstream.health !== "up", [
-    upstream.server, upstream.health,
-    upstream.rttMicroseconds ? (upstream.rttMicroseconds / 1000).toFixed(2) + " ms" : "not measured",
-    upstream.queries, upstream.answers, upstream.timeouts, upstream.lastError, sparkline(upstream)]));
-  return [table("Upstream servers", ["server", "health", "round trip", "queries", "answers", "timeouts", "last error",
+// `recent`: the servers that answered lately, with their latencies.
+function showUpstreams(upstreams, recent) {
+  const rows = upstreams.map(upstream => {
+    const times = recent.find(entry => entry.server === upstream.server && entry.answers > 0);
+    return marked(upstream.health !== "up", [
+      upstream.server, upstream.health, times ? `${duration(times.medianMs)}, ${duration(times.p99Ms)}` : "not measured",
+      upstream.queries, upstream.answers, upstream.timeouts,
+      upstream.lastError && `${upstream.lastError} (${ago(upstream.lastErrorSeconds)} ago)`, sparkline(upstream)]);
+  });
+  return [table("Upstream servers", ["server", "health", "median, p99", "queries", "answers", "timeouts", "last error",
                                      "replies, failures"], rows, { isWide: true })];
 }
 
@@ -186,7 +191,7 @@ function showSources(sources) {
   const rows = sources.map(source => marked(!source.complete || source.broken > 0 || source.lastError !== "", [
     source.name, source.complete ? "yes" : "not yet", ago(source.unchangedSeconds) + " ago", source.origins,
     source.broken, source.lastError]));
-  return [table("Sources", ["source", "read", "last change", "origins", "broken", "last error"], rows, { isWide: true })];
+  return [table("Sources", ["source", "synced", "last change", "files or streams", "with errors", "last error"], rows, { isWide: true })];
 }
 
 function showTop(top) {
@@ -195,30 +200,30 @@ function showTop(top) {
   const clientRow = entry => [linkTo("?" + new URLSearchParams({ from: entry.address }), entry.address), perSecond(entry),
                               entry.client];
   return [
-    table("Names without an answer, lately", ["name", "rcode", "times"],
+    table("Recent failures", ["name", "rcode", "times"],
       top.failing.map(entry => [linkToName(entry.name), entry.rcode, entry.times])),
-    table("Most frequent names, lately", ["name", "queries per second"],
+    table("Top names (last minute)", ["name", "queries per second"],
       top.names.map(entry => [nameOf(entry), perSecond(entry)])),
-    table("Clients that ask most, lately", ["client", "queries per second", "is"], top.clients.map(clientRow)),
-    ...tableIfAny("Clients that are refused or limited, lately", ["client", "queries per second", "is"],
+    table("Top clients (last minute)", ["client", "queries per second", "identity"], top.clients.map(clientRow)),
+    ...tableIfAny("Refused or limited clients (last minute)", ["client", "queries per second", "identity"],
       top.refusedClients.map(entry => marked(true, clientRow(entry)))),
-    ...tableIfAny("Forwarded names that clients wait for, lately", ["name", "mean", "longest", "queries"],
-      top.forwarded.map(entry => [nameOf(entry), number(entry.meanMs) + " ms", number(entry.longestMs) + " ms",
+    ...tableIfAny("Slow forwarded names (last minute)", ["name", "mean", "longest", "queries"],
+      top.forwarded.map(entry => [nameOf(entry), duration(entry.meanMs), duration(entry.longestMs),
                                   entry.queries])),
   ];
 }
 
 function showChanges({ changes }) {
   const answers = ({ change, before, after }) => change === "different" ? `from ${before} to ${after}` : after || before;
-  return tableIfAny("Answers that have changed", ["time", "name", "change", "answers", "object"],
+  return tableIfAny("Recent changes", ["time", "name", "change", "answers", "object"],
     changes.map(change => [change.time, linkToName(change.name), change.change, answers(change),
                            change.object + (change.source && ` (${change.source})`)]),
-    { limit: ROWS, path: "changes" });
+    { isWide: true, limit: ROWS, path: "changes" });
 }
 
 function showUnresolved(names) {
   const reason = name => name.lastError || name.families.map(family => family.lastError).find(Boolean) || "no addresses";
-  return tableIfAny("Endpoints whose names do not resolve", ["name", "last error"],
+  return tableIfAny("Endpoint names that do not resolve", ["name", "last error"],
     names.map(name => [name.host, reason(name)]), { limit: ROWS, path: "resolver?failing=yes" });
 }
 
@@ -228,9 +233,9 @@ function showFindings(findings) {
   const text = finding => [place(finding), finding.severity, subject(finding), finding.field, finding.message]
     .filter(Boolean).join(": ") + (finding.other ? `; see ${subject(finding.other)} (${place(finding.other)})` : "") +
     ` [${finding.id}]`;
-  return tableIfAny("Mistakes in resources", ["finding"],
+  return tableIfAny("Resource problems", ["problem"],
     findings.map(finding => marked(finding.severity === "error", [text(finding)])),
-    { limit: 2 * ROWS, path: "registry/findings" });
+    { isWide: true, limit: 2 * ROWS, path: "registry/findings" });
 }
 
 // ---- the state
@@ -244,7 +249,7 @@ function sentenceOf(effects = []) {
 function overallState(health, readiness) {
   if (!health) return ["broken", "no answer", "The daemon has ended, or cannot be reached. All figures are old."];
   if (!health.ok) return ["broken", "broken", "Queries may stay without an answer."];
-  if (!readiness.ready) return ["broken", "not ready", "Names may be missing: clients should wait."];
+  if (!readiness.ready) return ["broken", "not ready", "Starting: some names are not known yet."];
   if (readiness.degraded) return ["degraded", "degraded", sentenceOf(readiness.effects)];
   return ["healthy", "healthy", "All sources have been read, and the upstream servers answer."];
 }
@@ -349,7 +354,7 @@ async function readTables() {
 function showTables() {
   byId("live").replaceChildren(
     ...pages.status ? showStatus(pages.status, pages.cache) : [],
-    ...pages.upstreams ? showUpstreams(pages.upstreams) : [],
+    ...pages.upstreams ? showUpstreams(pages.upstreams, pages.top?.upstreams ?? []) : [],
     ...pages.sources ? showSources(pages.sources) : [],
     ...pages.top ? showTop(pages.top) : [],
     ...pages.changes ? showChanges(pages.changes) : [],

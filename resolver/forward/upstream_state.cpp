@@ -178,6 +178,7 @@ void UpstreamState::note_unreachable(std::string_view reason) {
 void UpstreamState::note_error(std::string_view what) {
   const std::lock_guard lock(error_mutex_);
   last_error_ = what;
+  last_error_at_ = std::chrono::steady_clock::now();
 }
 
 bool UpstreamState::claim_probe(Millis now) {
@@ -321,6 +322,8 @@ UpstreamStatus UpstreamState::status(Millis now) const {
   status.latency_sum_us = latency_sum_us_.load(kRelaxed);
   const std::lock_guard lock(error_mutex_);
   status.last_error = last_error_;
+  status.last_error_age = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::steady_clock::now() - last_error_at_);
   return status;
 }
 

@@ -61,6 +61,7 @@ struct UpstreamStatus {
   bool speaks_edns = true;
   bool takes_options = true;  // of EDNS: cookies
   std::string last_error;     // empty = none yet
+  std::chrono::milliseconds last_error_age{0};
   std::array<std::uint64_t, kLatencyBuckets + 1>
       latency{};  // answers up to each bound, not summed up
   std::uint64_t latency_sum_us = 0;
@@ -228,7 +229,9 @@ class UpstreamState {
   std::atomic<std::uint64_t> latency_sum_us_{0};
 
   mutable std::mutex error_mutex_;
-  std::string last_error_;  // guarded by error_mutex_
+  // Guarded by error_mutex_.
+  std::string last_error_;
+  std::chrono::steady_clock::time_point last_error_at_;
 };
 
 // The states by name.  Any thread.

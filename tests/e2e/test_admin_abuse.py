@@ -120,6 +120,18 @@ def test_slow_clients_do_not_stop_health_checks(workspace, begin, step):
     eventually(lambda: daemon.get("/metrics")[0] == 200)
 
 
+def test_a_spare_connection_is_no_slow_one(workspace):
+    """Browsers open a connection before they need it."""
+    daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}})
+    host, port = daemon.config["admin"]["listen"].rsplit(":", 1)
+    with socket.create_connection((host, int(port))) as client:
+        client.settimeout(seconds(30))
+        with contextlib.suppress(ConnectionResetError):
+            assert client.recv(100) == b"", "it is closed in the end"
+    assert "meshdns_admin_overdue_total 0" in daemon.get("/metrics")[1]
+    assert "took too long" not in "\n".join(daemon.process.log_lines())
+
+
 @pytest.mark.timing
 def test_a_slow_request_ends_after_two_seconds(workspace):
     daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}})

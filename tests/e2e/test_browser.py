@@ -9,6 +9,7 @@ import pytest
 
 from harness.ports import free_port
 from harness.preset import ONE_THREAD
+from harness.scenario import to_yaml
 from harness.waiting import eventually
 
 pytestmark = ONE_THREAD
@@ -70,14 +71,14 @@ def test_a_browser_shows_state_load_and_an_explanation(daemon, browser):
     points = [[tuple(map(float, point.split(","))) for point in line.split()] for line in lines]
     assert len(points) == 4 and all(0 <= x <= 600.1 and 0 <= y <= 110 for line in points for x, y in line)
     assert any(y < 100 for _, y in points[0])
-    assert "Answers per second; now: answers" in text and "Latency; now: median" in text
+    assert "Answers per second; now: answers" in text and "Time to answer; now: median" in text
     # A click on a name explains it.
-    (failing,) = rows(browser, "Names without an answer, lately")
+    (failing,) = rows(browser, "Recent failures")
     assert failing[:2] == ["missing.example.org.", "NXDOMAIN"]
     assert browser.value("document.querySelector('td a[href^=\"?name=missing\"]').href") == (
         daemon.admin_url + "/?name=missing.example.org.")
-    assert {"api.example.org.", "missing.example.org."} <= {row[0] for row in rows(browser, "Most frequent names, lately")}
-    assert [row[0] for row in rows(browser, "Clients that ask most, lately")] == ["127.0.0.1"]
+    assert {"api.example.org.", "missing.example.org."} <= {row[0] for row in rows(browser, "Top names (last minute)")}
+    assert [row[0] for row in rows(browser, "Top clients (last minute)")] == ["127.0.0.1"]
     width, height, size = browser.picture()
     assert (width, height) == (1300, 1400)
     assert size > 20_000, "an empty page is a tenth of that"
@@ -92,15 +93,38 @@ def test_a_page_that_stays_open_follows_the_daemon(workspace, daemon, browser):
     eventually(lambda: browser.value("document.getElementById('state').className") == "degraded", 10)
     # With a remedy and the path that tells more.
     assert "Look at the last error of the source. /sources" in text_of(browser)
-    assert rows(browser, "Mistakes in resources") == [], "a pause holds the tables still"
+    assert rows(browser, "Resource problems") == [], "a pause holds the tables still"
     browser.value("document.getElementById('pause').click()")
-    eventually(lambda: rows(browser, "Mistakes in resources"), 10)
+    eventually(lambda: rows(browser, "Resource problems"), 10)
     # Control octets are shown as text.
-    assert "bad\\010\\027[31m.yaml:" in rows(browser, "Mistakes in resources")[0][0]
+    assert "bad\\010\\027[31m.yaml:" in rows(browser, "Resource problems")[0][0]
     assert browser.value("document.querySelectorAll('tr.bad').length") == 2
     eventually(lambda: "from 10.0.0.7 to 10.0.0.8" in text_of(browser), 10)
-    (change,) = rows(browser, "Answers that have changed")
+    (change,) = rows(browser, "Recent changes")
     assert change[1:3] == ["api.example.org", "different"] and change[4].startswith("ServiceEntry shop/api (")
+
+
+def test_no_part_of_the_page_is_cut_at_1280_pixels(workspace, browser):
+    """With a long path in each table that shows files, a change, a failure, and a server that is down."""
+    directory = workspace.path / ("a-directory-with-a-long-name-" * 5)
+    directory.mkdir()
+    (directory / "broken.yaml").write_text("kind: ServiceEntry\nspec: [")
+    (directory / "api.yaml").write_text(to_yaml([API]))
+    daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"},
+                               "sources": [{"files": {"path": str(directory)}}]}, upstreams=[f"127.0.0.1:{free_port()}"])
+    daemon.ask("missing-name-of-many-characters.below-a-long-label-" + "x" * 40 + ".example.org.")
+    (directory / "api.yaml").write_text(to_yaml([{**API, "spec": {**API["spec"], "addresses": ["10.0.0.8"]}}]))
+    browser.set_size(1280, 1500)
+    show(browser, daemon, "?name=api.example.org")
+    eventually(lambda: rows(browser, "Recent changes") and rows(browser, "Resource problems")
+               and rows(browser, "Recent failures"), 20)
+    cut = json.loads(browser.value("""JSON.stringify([...document.querySelectorAll("section, svg text")].filter(part =>
+        part.tagName === "SECTION" ? part.scrollWidth > part.clientWidth
+        : part.getBoundingClientRect().left < part.closest("figure").getBoundingClientRect().left)
+        .map(part => part.textContent))"""))
+    assert cut == []
+    ((*_, error, _),) = rows(browser, "Upstream servers")
+    assert re.search(r"\(\d+ s ago\)$", error), "an error has its time"
 
 
 def test_a_browser_finds_the_names_that_a_client_sees(daemon, browser):
@@ -126,8 +150,8 @@ def test_a_browser_shows_hostile_text_as_text(workspace, daemon, browser):
         assert browser.value("[...document.querySelectorAll('input')].map(input => input.value).join('')") == 3 * attack
         assert browser.value("document.querySelectorAll('main b, #answer b, img, iframe, td script').length") == 0
         assert browser.value("document.title").endswith(": meshdns") and browser.value("document.scripts.length") == 1
-        assert [attack in row[0] for row in rows(browser, "Mistakes in resources")] == [True, True]
-        assert any(row[0].startswith("<script>\\000") for row in rows(browser, "Names without an answer, lately"))
+        assert [attack in row[0] for row in rows(browser, "Resource problems")] == [True, True]
+        assert any(row[0].startswith("<script>\\000") for row in rows(browser, "Recent failures"))
 
 
 def test_a_page_without_its_daemon_says_so(workspace, daemon, browser):

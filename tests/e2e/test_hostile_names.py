@@ -80,7 +80,7 @@ def test_hostile_names_break_no_page_metric_or_event(daemon):
 
 def test_a_browser_draws_hostile_names_as_text(daemon, browser):
     browser.show(daemon.admin_url + "/?name=h&search=yes")
-    for text in ("hgood.example.org", "Mistakes in resources", "Names without an answer", "Names found"):
+    for text in ("hgood.example.org", "Resource problems", "Recent failures", "Names found"):
         eventually(lambda shown=text: shown in (browser.value("document.body?.innerText") or ""), 15)
     tags = browser.value("[...new Set([...document.body.querySelectorAll('*')].map(e => e.tagName.toLowerCase()))].join()")
     assert not set(tags.split(",")) & {"blink", "script", "img", "iframe", "i"}, tags

@@ -40,8 +40,7 @@ class Browser:
         self._last = 0
         target = self._tell("Target.createTarget", url="about:blank")["targetId"]
         self._session = self._tell("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        self._tell("Emulation.setDeviceMetricsOverride", self._session, width=1300, height=1400, deviceScaleFactor=1,
-                   mobile=False)
+        self.set_size(1300, 1400)
 
     def close(self):
         os.close(self._commands)  # the browser ends with its pipe
@@ -81,6 +80,10 @@ class Browser:
     def value(self, expression):
         """The value of a JavaScript expression in the page."""
         return self._tell("Runtime.evaluate", self._session, expression=expression)["result"].get("value")
+
+    def set_size(self, width, height):
+        self._tell("Emulation.setDeviceMetricsOverride", self._session, width=width, height=height, deviceScaleFactor=1,
+                   mobile=False)
 
     def picture(self):
         """(width, height, octets) of a screenshot of the window."""
