@@ -22,7 +22,7 @@ bool may_answer_otherwise(const Snapshot& former, const Snapshot& now) {
 
 Registry::Registry(MeshSettings settings)
     : state_(std::make_unique<State>(std::move(settings), nullptr)) {
-  Change change;
+  Change change(false);
   state_->settle(change);
   current_ = state_->snapshot();
 }
@@ -76,9 +76,12 @@ void Registry::set_interrupt(std::function<bool()> interrupt) {
   state_->interrupt = std::move(interrupt);
 }
 
+bool Registry::wants_records() const {
+  return state_->before_publish != nullptr || controller_.has_handlers();
+}
+
 Changes Registry::finish(Change& change) {
   Changes& changes = change.changes;
-  change.wants_records = state_->before_publish != nullptr || controller_.has_handlers();
   if (!state_->interrupted) state_->settle(change);
   if (changes.interrupted = state_->interrupted; state_->interrupted) return std::move(changes);
   const auto former = std::exchange(current_, state_->snapshot());
@@ -96,8 +99,7 @@ Changes Registry::finish(Change& change) {
 
 Changes Registry::commit(Transaction&& transaction) {
   using Effect = OriginChange::Effect;
-  Change change;
-  change.wants_records = state_->before_publish != nullptr || controller_.has_handlers();
+  Change change(wants_records());
   OriginTable& origins = state_->origins;
   const OriginTable::Exchange exchange = state_->exchange_in(change);
   std::size_t& changed = change.changes.changed_resources;
@@ -163,7 +165,7 @@ Changes Registry::rebuild(MeshSettings configured) {
   if (state_->settings->auto_allocate == AutoAllocate::Persistent &&
       old->settings->auto_allocate == AutoAllocate::Persistent)
     state_->vips.set_allocator(old->vips.take_allocator());
-  Change change;
+  Change change(wants_records());
   change.replaced = &old->hosts;
   const OriginTable::Exchange exchange = state_->exchange_in(change);
   old->origins.resources().for_each([&](const StoredResource& resource) {
@@ -184,7 +186,7 @@ Changes Registry::rebuild(MeshSettings configured) {
 
 Changes Registry::set_vip_allocator(std::unique_ptr<VipAllocator> allocator) {
   state_->vips.set_allocator(std::move(allocator));
-  Change change;
+  Change change(wants_records());
   return finish(change);
 }
 
@@ -192,26 +194,26 @@ void Registry::set_clients(ClientSettings clients) {
   state_->networks.count(state_->clients.settings().default_identity.network, false);
   state_->networks.count(clients.default_identity.network, true);
   state_->clients.use(std::move(clients));
-  Change change;
+  Change change(wants_records());
   finish(change);
 }
 
 std::optional<Changes> Registry::settle_networks() {
   if (!state_->networks.forget_ended()) return std::nullopt;
-  Change change;
+  Change change(wants_records());
   return finish(change);
 }
 
 void Registry::set_serial(std::uint32_t serial) {
   state_->facts.serial = serial;
-  Change change;
+  Change change(wants_records());
   finish(change);
 }
 
 void Registry::set_sources(SourceState sources) {
   if (state_->facts.sources == sources) return;
   state_->facts.sources = std::move(sources);
-  Change change;
+  Change change(wants_records());
   finish(change);
 }
 

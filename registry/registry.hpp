@@ -90,6 +90,7 @@ class Registry {
  private:
   struct State;
   struct Change;
+  bool wants_records() const;
   Changes finish(Change& change);
   Changes rebuild(MeshSettings configured);
 

@@ -23,13 +23,15 @@ namespace meshdns::registry {
 
 // The effects of one commit so far.
 struct Registry::Change {
+  explicit Change(bool with_records) : wants_records(with_records) {}
+
   HostMarks hosts;
   // The records that are derived of one host, until the next host.
   std::string host;
   std::vector<HostTable::Replacement> derived;
   std::vector<IpAddress> pod_addresses;  // of changed Pods, which endpoints may be
   const HostTable* replaced = nullptr;   // the hosts before a change of the settings
-  bool wants_records = false;
+  const bool wants_records;
   Changes changes;
 };
 
