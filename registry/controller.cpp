@@ -11,22 +11,9 @@
 namespace meshdns::registry {
 namespace {
 
-bool same_vips(const ServiceRecord& a, const ServiceRecord& b) {
-  const AddressView x = a.addresses(nullptr, nullptr);
-  const AddressView y = b.addresses(nullptr, nullptr);
-  return std::ranges::equal(x.v4, y.v4) && std::ranges::equal(x.v6, y.v6);
-}
-
-bool same_ports(const ServiceRecord& a, const ServiceRecord& b) {
-  static const std::vector<ServicePort> kNone;
-  return (a.ports ? a.ports->ports : kNone) == (b.ports ? b.ports->ports : kNone);
-}
-
 // The parts of a service come from its sources; equal sources make equal parts.
 bool same_parts(const ServiceRecord& a, const ServiceRecord& b) {
-  if (a.split != b.split) return false;
-  return !a.split ||
-         (a.source == b.source && std::ranges::equal(a.more_sources(), b.more_sources()));
+  return a.split == b.split && (!a.split || same_sources(a, b));
 }
 
 // Returns whether identity, VIPs and ports are the same; other addresses of its endpoints are no
@@ -34,7 +21,7 @@ bool same_parts(const ServiceRecord& a, const ServiceRecord& b) {
 bool same_service(const ServiceRecord& a, const ServiceRecord& b) {
   return a.answer == b.answer && a.provider == b.provider && a.alias() == b.alias() &&
          same_ports(a, b) && same_parts(a, b) &&
-         (b.answer != AnswerKind::Vips || same_vips(a, b)) && a.source == b.source;
+         (b.answer != AnswerKind::Vips || same_addresses(a, b)) && a.source == b.source;
 }
 
 // By names, since another registry's symbols are others.
@@ -63,6 +50,22 @@ std::set<const HostEntry*> hosts_with(std::span<const IpAddress> addresses,
 
 }  // namespace
 
+bool same_sources(const ServiceRecord& a, const ServiceRecord& b) {
+  return a.source == b.source && std::ranges::equal(a.more_sources(), b.more_sources());
+}
+
+bool same_ports(const ServiceRecord& a, const ServiceRecord& b) {
+  static const std::vector<ServicePort> kNone;
+  return a.ports == b.ports ||
+         (a.ports ? a.ports->ports : kNone) == (b.ports ? b.ports->ports : kNone);
+}
+
+bool same_addresses(const ServiceRecord& a, const ServiceRecord& b) {
+  const AddressView x = a.addresses(nullptr, nullptr);
+  const AddressView y = b.addresses(nullptr, nullptr);
+  return std::ranges::equal(x.v4, y.v4) && std::ranges::equal(x.v6, y.v6);
+}
+
 std::string_view to_string(Event event) {
   switch (event) {
     case Event::Add:
@@ -76,12 +79,12 @@ std::string_view to_string(Event event) {
 }
 
 std::optional<Event> event_of(const RecordChange& change) {
-  const bool was = change.before && !change.before->placeholder;
-  const bool is = change.after && !change.after->placeholder;
-  if (!was && !is) return std::nullopt;
-  if (!was) return Event::Add;
-  if (!is) return Event::Delete;
-  if (same_service(*change.before, *change.after)) return std::nullopt;
+  const ServiceRecord* const before = change.service_before();
+  const ServiceRecord* const after = change.service_after();
+  if (before == nullptr && after == nullptr) return std::nullopt;
+  if (before == nullptr) return Event::Add;
+  if (after == nullptr) return Event::Delete;
+  if (same_service(*before, *after)) return std::nullopt;
   return Event::Update;
 }
 

@@ -27,6 +27,14 @@ struct RecordChange {
   Ref<const ServiceRecord> after;   // null: there is none; not both
 
   std::string_view ns() const { return (after ? after : before)->ns->text(); }
+  // The service of the former and of the present record; null: there is none, or a placeholder.
+  const ServiceRecord* service_before() const { return service_of(before); }
+  const ServiceRecord* service_after() const { return service_of(after); }
+
+ private:
+  static const ServiceRecord* service_of(const Ref<const ServiceRecord>& record) {
+    return record && !record->placeholder ? record.get() : nullptr;
+  }
 };
 
 // The changes of one commit.
@@ -58,6 +66,12 @@ struct Changes {
   // MeshConfig has changed the settings, and so all services were derived again.
   bool mesh_config_changed = false;
 };
+
+// Each compares one part of two services: the objects that they come from, their ports, and their
+// addresses for clients that name neither network nor cluster.
+bool same_sources(const ServiceRecord& a, const ServiceRecord& b);
+bool same_ports(const ServiceRecord& a, const ServiceRecord& b);
+bool same_addresses(const ServiceRecord& a, const ServiceRecord& b);
 
 enum class Event : std::uint8_t { Add, Update, Delete };
 std::string_view to_string(Event event);

@@ -80,10 +80,6 @@ std::string described(const ServiceRecord& service) {
 
 // --- comparison ----------------------------------------------------------------------------------
 
-bool same_addresses(const registry::AddressView& a, const registry::AddressView& b) {
-  return std::ranges::equal(a.v4, b.v4) && std::ranges::equal(a.v6, b.v6);
-}
-
 // By text: after a change of the settings, all symbols are others.
 std::string_view text_of(const registry::SymbolRef& symbol) {
   return symbol ? symbol->text() : std::string_view();
@@ -102,13 +98,6 @@ bool same_exports(const ServiceRecord& a, const ServiceRecord& b) {
   return a.exports == b.exports || namespaces_of(*a.exports) == namespaces_of(*b.exports);
 }
 
-// SRV records have the ports.
-bool same_ports(const ServiceRecord& a, const ServiceRecord& b) {
-  static const std::vector<registry::ServicePort> kNone;
-  return a.ports == b.ports ||
-         (a.ports ? a.ports->ports : kNone) == (b.ports ? b.ports->ports : kNone);
-}
-
 // The endpoints of headless Services have names.
 bool same_members(const ServiceRecord& a, const ServiceRecord& b) {
   if (!a.headless || a.endpoints() == b.endpoints()) return true;
@@ -118,10 +107,6 @@ bool same_members(const ServiceRecord& a, const ServiceRecord& b) {
                               return x.address == y.address && x.ready == y.ready &&
                                      x.hostname == y.hostname && x.pod_name == y.pod_name;
                             });
-}
-
-bool same_sources(const ServiceRecord& a, const ServiceRecord& b) {
-  return a.source == b.source && std::ranges::equal(a.more_sources(), b.more_sources());
 }
 
 // Returns whether nothing but the result of look-ups differs.
@@ -134,7 +119,7 @@ bool is_looked_up_again(const ServiceRecord& a, const ServiceRecord& b) {
 bool same_answers(const ServiceRecord& a, const ServiceRecord& b) {
   if (is_looked_up_again(a, b)) return true;
   if (a.answer != b.answer || a.headless != b.headless || a.alias() != b.alias()) return false;
-  if (!same_addresses(a.addresses(nullptr, nullptr), b.addresses(nullptr, nullptr))) return false;
+  if (!same_addresses(a, b)) return false;
   static const std::vector<registry::ScopedAddresses> kNone;
   const auto networks = [](const ServiceRecord& s) -> const auto& {
     return s.details ? s.details->by_network : kNone;
@@ -149,10 +134,10 @@ bool same_answers(const ServiceRecord& a, const ServiceRecord& b) {
 
 // Returns whether clients cannot see the change; placeholders are no services.
 bool is_unseen(const registry::RecordChange& change) {
-  const bool was = change.before && !change.before->placeholder;
-  const bool is = change.after && !change.after->placeholder;
-  if (!was || !is) return was == is;
-  return change.before == change.after || same_answers(*change.before, *change.after);
+  const ServiceRecord* const before = change.service_before();
+  const ServiceRecord* const after = change.service_after();
+  if (before == nullptr || after == nullptr) return before == after;
+  return before == after || same_answers(*before, *after);
 }
 
 // The object that is new in `after`, or was in `before` and is no more, or the first of the
@@ -234,11 +219,8 @@ void AnswerHistory::look(const registry::Snapshot& snapshot, std::int64_t unix_s
 
 void AnswerHistory::note(const registry::RecordChange& change, const registry::OriginNames& origins,
                          std::int64_t unix_seconds) {
-  const auto service_of = [](const Ref<const ServiceRecord>& record) {
-    return record && !record->placeholder ? record.get() : nullptr;
-  };
-  const ServiceRecord* const before = service_of(change.before);
-  const ServiceRecord* const after = service_of(change.after);
+  const ServiceRecord* const before = change.service_before();
+  const ServiceRecord* const after = change.service_after();
   AnswerEvent event;
   event.unix_seconds = unix_seconds;
   event.name = change.host;
