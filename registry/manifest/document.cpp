@@ -50,6 +50,34 @@ bool is_number_word(std::string_view text) {
   return stop == text.data() + text.size() && error != std::errc::invalid_argument;
 }
 
+ReadResult check_size(std::string_view text, const DocumentLimits& limits) {
+  if (text.size() <= limits.max_bytes) return {};
+  return std::unexpected(
+      SyntaxError{0, "the text has " + std::to_string(text.size()) + " bytes; the limit is " +
+                         std::to_string(limits.max_bytes) + "; split it into several files"});
+}
+
+std::string_view without_byte_order_mark(std::string_view text) {
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  return text;
+}
+
+ReadResult read_json_or_yaml(std::string_view text, TreeBuilder& builder) {
+  const auto end = read_json_run(text, {}, builder);
+  if (!end) return std::unexpected(end.error());
+  if (end->offset == text.size()) return {};
+  return read_yaml_rest(text, *end, builder);
+}
+
+ReadResult read_bounded(std::string_view text, const DocumentLimits& limits,
+                        const DocumentListener& listener,
+                        ReadResult (*read)(std::string_view, TreeBuilder&)) {
+  if (auto size = check_size(text, limits); !size) return size;
+  TreeBuilder builder(limits);
+  builder.set_listener(&listener);
+  return read(without_byte_order_mark(text), builder);
+}
+
 }  // namespace
 
 bool Node::is_null() const { return is_scalar() && !quoted_ && is_null_word(text()); }
@@ -93,22 +121,12 @@ const Node* Node::find(std::string_view key) const {
 
 ReadResult read_handwritten_documents(std::string_view text, const DocumentLimits& limits,
                                       const DocumentListener& listener) {
-  if (auto size = check_size(text, limits); !size) return size;
-  TreeBuilder builder(limits);
-  builder.set_listener(&listener);
-  return read_handwritten_yaml(without_byte_order_mark(text), builder);
+  return read_bounded(text, limits, listener, read_handwritten_yaml);
 }
 
 ReadResult read_documents(std::string_view text, const DocumentLimits& limits,
                           const DocumentListener& listener) {
-  if (auto size = check_size(text, limits); !size) return size;
-  TreeBuilder builder(limits);
-  builder.set_listener(&listener);
-  const std::string_view body = without_byte_order_mark(text);
-  const auto end = read_json_run(body, {}, builder);
-  if (!end) return std::unexpected(end.error());
-  if (end->offset == body.size()) return {};
-  return read_yaml_rest(body, *end, builder);
+  return read_bounded(text, limits, listener, read_json_or_yaml);
 }
 
 JsonParser::JsonParser(DocumentLimits limits)
@@ -126,17 +144,5 @@ std::expected<const Node*, SyntaxError> JsonParser::parse(std::string_view text,
 }
 
 std::span<const DocumentProblem> JsonParser::problems() const { return builder_->problems(); }
-
-std::expected<void, SyntaxError> check_size(std::string_view text, const DocumentLimits& limits) {
-  if (text.size() <= limits.max_bytes) return {};
-  return std::unexpected(
-      SyntaxError{0, "the text has " + std::to_string(text.size()) + " bytes; the limit is " +
-                         std::to_string(limits.max_bytes) + "; split it into several files"});
-}
-
-std::string_view without_byte_order_mark(std::string_view text) {
-  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
-  return text;
-}
 
 }  // namespace meshdns::registry

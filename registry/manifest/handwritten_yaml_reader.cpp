@@ -45,8 +45,8 @@ std::vector<std::uint32_t> separator_lines(std::string_view text) {
 // Feeds the builder.  Its functions throw Stopped when the builder takes no more.
 class TreeEvents : public YAML::EventHandler {
  public:
-  TreeEvents(PlainColons& colons, TreeBuilder& builder)
-      : colons_(colons), separators_(separator_lines(colons.text())), builder_(builder) {}
+  TreeEvents(YamlEvents& events, TreeBuilder& builder)
+      : events_(events), separators_(separator_lines(events.text())), builder_(builder) {}
 
   // yaml-cpp begins a document wherever the one before it ends, at a wrong indentation, too.
   void OnDocumentStart(const YAML::Mark& mark) override {
@@ -60,15 +60,11 @@ class TreeEvents : public YAML::EventHandler {
   void OnDocumentEnd() override { builder_.finish_document(); }
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    name_next(anchor);
-    go_on(builder_.scalar("null", false, note_line(mark)));
+    go_on(events_.scalar("null", false, properties("", anchor), note_line(mark)));
   }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
-    name_next(anchor);
-    const ScalarTag known = scalar_tag(tag);
-    if (known == ScalarTag::Unknown) builder_.problem(line_of(mark), unknown_tag(tag));
-    go_on(builder_.scalar(colons_.restore(value), known == ScalarTag::String, note_line(mark)));
+    go_on(events_.scalar(value, false, properties(tag, anchor), note_line(mark)));
   }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     go_on(builder_.alias(anchor_names_[anchor], note_line(mark)));
@@ -76,13 +72,11 @@ class TreeEvents : public YAML::EventHandler {
 
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value) override {
-    note_properties(mark, tag, anchor, "seq");
-    go_on(builder_.start_sequence(note_line(mark)));
+    go_on(events_.start_sequence(properties(tag, anchor), note_line(mark)));
   }
   void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                   YAML::EmitterStyle::value) override {
-    note_properties(mark, tag, anchor, "map");
-    go_on(builder_.start_mapping(note_line(mark)));
+    go_on(events_.start_mapping(properties(tag, anchor), note_line(mark)));
   }
   void OnSequenceEnd() override { go_on(builder_.end()); }
   void OnMapEnd() override { go_on(builder_.end()); }
@@ -100,19 +94,12 @@ class TreeEvents : public YAML::EventHandler {
     return line_of(mark);
   }
 
-  void name_next(YAML::anchor_t anchor) {
-    if (anchor == YAML::NullAnchor) return;
-    anchor_names_[anchor] = next_name_;
-    builder_.anchor_next(next_name_);
+  YamlEvents::Properties properties(std::string_view tag, YAML::anchor_t anchor) {
+    if (anchor == YAML::NullAnchor) return {tag, {}};
+    return {tag, anchor_names_[anchor] = next_name_};
   }
 
-  void note_properties(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                       std::string_view expected) {
-    name_next(anchor);
-    if (!is_collection_tag(tag, expected)) builder_.problem(line_of(mark), unknown_tag(tag));
-  }
-
-  PlainColons& colons_;
+  YamlEvents& events_;
   std::vector<std::uint32_t> separators_;
   std::uint32_t latest_line_ = 0;  // of the values so far
   TreeBuilder& builder_;
@@ -120,37 +107,28 @@ class TreeEvents : public YAML::EventHandler {
   std::unordered_map<YAML::anchor_t, std::string> anchor_names_;
 };
 
-// If the text ends too early, the mark is behind its last line.
-std::uint32_t last_line(std::string_view text) {
-  const auto newlines = std::ranges::count(text, '\n');
-  return static_cast<std::uint32_t>(
-      std::max<std::ptrdiff_t>(1, newlines + (text.empty() || text.ends_with('\n') ? 0 : 1)));
-}
-
 }  // namespace
 
 ReadResult read_handwritten_yaml(std::string_view text, TreeBuilder& builder) {
   // yaml-cpp replaces what is not UTF-8; a file that is damaged has to be refused.
-  if (const auto bad = find_unreadable(text)) {
-    const auto lines = std::ranges::count(text.substr(0, bad->offset), '\n');
-    return std::unexpected(
-        SyntaxError{static_cast<std::uint32_t>(lines) + 1, std::string(bad->reason)});
-  }
+  if (const auto bad = find_unreadable(text))
+    return std::unexpected(SyntaxError{line_at(text, bad->offset), std::string(bad->reason)});
   // yaml-cpp takes the end of the text for a closing quote, but not the end of the document.
-  PlainColons colons(text);
-  std::istringstream stream(std::string(colons.text()) +
+  YamlEvents events(text, builder);
+  std::istringstream stream(std::string(events.text()) +
                             (text.ends_with('\n') ? "...\n" : "\n...\n"));
-  TreeEvents events(colons, builder);
+  TreeEvents handler(events, builder);
   try {
     YAML::Parser parser(stream);
-    while (parser.HandleNextDocument(events)) {
+    while (parser.HandleNextDocument(handler)) {
     }
     return {};
   } catch (const Stopped&) {
     return std::unexpected(builder.error());
   } catch (const YAML::Exception& error) {
-    // Some releases of yaml-cpp quote a name of the text.
-    return std::unexpected(SyntaxError{std::min(line_of(error.mark), last_line(text)),
+    // If the text ends too early, the mark is behind its last line.  Some releases of yaml-cpp
+    // quote a name of the text.
+    return std::unexpected(SyntaxError{std::min(line_of(error.mark), line_at(text, text.size())),
                                        printable(error.msg, kLongestMessage)});
   }
 }

@@ -3,7 +3,6 @@
 #include <rapidjson/error/en.h>
 #include <rapidjson/reader.h>
 
-#include <algorithm>
 #include <cassert>
 #include <cstring>
 #include <string>
@@ -96,13 +95,11 @@ class Handler {
 };
 
 SyntaxError describe(const rapidjson::ParseResult& result, std::string_view text,
-                     LineCounter& lines, const TreeBuilder& builder) {
+                     std::uint32_t first_line, const TreeBuilder& builder) {
   if (result.Code() == rapidjson::kParseErrorTermination) return builder.error();
   std::string message = rapidjson::GetParseError_En(result.Code());
   if (message.ends_with('.')) message.pop_back();
-  // If the text ends too early, the offset is behind its last line.
-  const std::size_t last = text.size() - (text.ends_with('\n') ? 1 : 0);
-  return {lines.at(std::min(result.Offset(), last)), "not JSON: " + message};
+  return {first_line - 1 + line_at(text, result.Offset()), "not JSON: " + message};
 }
 
 // Reads one value into the builder; where it ends.
@@ -117,7 +114,7 @@ std::expected<std::size_t, SyntaxError> read_value(std::string_view text, std::u
   rapidjson::Reader reader;
   builder.start_document();
   const rapidjson::ParseResult result = reader.Parse<flags>(stream, handler);
-  if (result.IsError()) return std::unexpected(describe(result, text, lines, builder));
+  if (result.IsError()) return std::unexpected(describe(result, text, first_line, builder));
   return stream.Tell();
 }
 
@@ -132,13 +129,11 @@ bool is_separator(std::string_view text, std::size_t at) {
   return text.substr(at).starts_with("---") && (at + 3 == text.size() || is_space(text[at + 3]));
 }
 
-}  // namespace
-
+// Skips white space and document separators.
 TextPosition skip_to_document(std::string_view text, TextPosition from) {
   std::size_t at = skip_space(text, from.offset);
   while (at < text.size() && is_separator(text, at)) at = skip_space(text, at + 3);
-  LineCounter lines(text.substr(from.offset), from.line);
-  return {at, lines.at(at - from.offset)};
+  return {at, from.line - 1 + line_at(text.substr(from.offset), at - from.offset)};
 }
 
 bool begins_as_json(std::string_view text) {
@@ -147,6 +142,8 @@ bool begins_as_json(std::string_view text) {
   if (text.starts_with('{')) return next == '"' || next == '}';
   return text.starts_with('[') && (next == '{' || next == '[' || next == '"' || next == ']');
 }
+
+}  // namespace
 
 std::expected<TextPosition, SyntaxError> read_json_run(std::string_view text, TextPosition from,
                                                        TreeBuilder& builder) {
@@ -158,18 +155,16 @@ std::expected<TextPosition, SyntaxError> read_json_run(std::string_view text, Te
     const auto length = read_value(rest, next.line, builder);
     if (!length) return std::unexpected(length.error());
     builder.finish_document();
-    LineCounter lines(rest, next.line);
-    from = {next.offset + *length, lines.at(*length)};
+    from = {next.offset + *length, next.line - 1 + line_at(rest, *length)};
   }
 }
 
-std::expected<void, SyntaxError> read_one_json(std::string_view text, TreeBuilder& builder) {
+ReadResult read_one_json(std::string_view text, TreeBuilder& builder) {
   const auto length = read_value(text, 1, builder);
   if (!length) return std::unexpected(length.error());
   const std::size_t end = skip_space(text, *length);
   if (end == text.size()) return {};
-  LineCounter lines(text, 1);
-  return std::unexpected(SyntaxError{lines.at(end), "not JSON: text after the value"});
+  return std::unexpected(SyntaxError{line_at(text, end), "not JSON: text after the value"});
 }
 
 }  // namespace meshdns::registry

@@ -23,6 +23,12 @@ constexpr std::size_t kSmallMapping = 12;
 
 }  // namespace
 
+std::uint32_t line_at(std::string_view text, std::size_t offset) {
+  if (text.ends_with('\n')) text.remove_suffix(1);
+  const auto newlines = std::ranges::count(text.substr(0, offset), '\n');
+  return static_cast<std::uint32_t>(newlines) + 1;
+}
+
 void* Arena::allocate(std::size_t bytes) {
   bytes = (bytes + alignof(Node) - 1) & ~(alignof(Node) - 1);
   if (chunks_.empty() || chunks_[current_].size - used_ < bytes)

@@ -132,25 +132,20 @@ class TreeBuilder {
   SyntaxError error_;
 };
 
+// The line of the octet at `offset`; of those behind the text, its last line.
+std::uint32_t line_at(std::string_view text, std::size_t offset);
+
 // A place in a text, for readers that take turns.
 struct TextPosition {
   std::size_t offset = 0;
   std::uint32_t line = 1;
 };
 
-// Skips white space and document separators; then whether JSON begins there.
-TextPosition skip_to_document(std::string_view text, TextPosition from);
-bool begins_as_json(std::string_view text);
-
 // Reads JSON values as long as there are any; where something else begins, or the end.
 std::expected<TextPosition, SyntaxError> read_json_run(std::string_view text, TextPosition from,
                                                        TreeBuilder& builder);
-std::expected<void, SyntaxError> read_yaml_rest(std::string_view text, TextPosition from,
-                                                TreeBuilder& builder);
-std::expected<void, SyntaxError> read_handwritten_yaml(std::string_view text, TreeBuilder& builder);
-std::expected<void, SyntaxError> read_one_json(std::string_view text, TreeBuilder& builder);
-
-std::expected<void, SyntaxError> check_size(std::string_view text, const DocumentLimits& limits);
-std::string_view without_byte_order_mark(std::string_view text);
+ReadResult read_yaml_rest(std::string_view text, TextPosition from, TreeBuilder& builder);
+ReadResult read_handwritten_yaml(std::string_view text, TreeBuilder& builder);
+ReadResult read_one_json(std::string_view text, TreeBuilder& builder);
 
 }  // namespace meshdns::registry

@@ -60,30 +60,47 @@ std::string exchange(std::string_view text, std::size_t first) {
 
 }  // namespace
 
-ScalarTag scalar_tag(std::string_view tag) {
-  const std::string_view name = core_name(tag);
-  if (name == "str" || name == "!") return ScalarTag::String;
-  if (name.empty() || name == "?" || name == "int" || name == "bool" || name == "float" ||
-      name == "null")
-    return ScalarTag::Plain;
-  return ScalarTag::Unknown;
-}
-
-bool is_collection_tag(std::string_view tag, std::string_view expected) {
-  const std::string_view name = core_name(tag);
-  return name.empty() || name == "?" || name == "!" || name == expected;
-}
-
-std::string unknown_tag(std::string_view tag) {
-  return "the tag " + in_quotes(core_name(tag)) + " is not supported; remove it";
-}
-
-PlainColons::PlainColons(std::string_view text) : original_(text) {
+YamlEvents::YamlEvents(std::string_view text, TreeBuilder& builder)
+    : original_(text), builder_(builder) {
   const std::size_t first = find_plain_colon(text, 0);
   if (first != std::string_view::npos && !uses_stand_in(text)) exchanged_ = exchange(text, first);
 }
 
-std::string_view PlainColons::restore(std::string_view scalar) {
+bool YamlEvents::scalar(std::string_view text, bool quoted, const Properties& properties,
+                        std::uint32_t line) {
+  const std::string_view tag = core_name(properties.tag);
+  builder_.anchor_next(properties.anchor);
+  if (tag == "str" || tag == "!")
+    quoted = true;
+  else if (tag == "?" || tag == "int" || tag == "bool" || tag == "float" || tag == "null")
+    quoted = false;
+  else if (!tag.empty())
+    refuse_tag(tag, line);
+  return builder_.scalar(restore(text), quoted, line);
+}
+
+bool YamlEvents::start_mapping(const Properties& properties, std::uint32_t line) {
+  take_properties(properties, "map", line);
+  return builder_.start_mapping(line);
+}
+
+bool YamlEvents::start_sequence(const Properties& properties, std::uint32_t line) {
+  take_properties(properties, "seq", line);
+  return builder_.start_sequence(line);
+}
+
+void YamlEvents::take_properties(const Properties& properties, std::string_view type,
+                                 std::uint32_t line) {
+  const std::string_view tag = core_name(properties.tag);
+  builder_.anchor_next(properties.anchor);
+  if (!tag.empty() && tag != "?" && tag != "!" && tag != type) refuse_tag(tag, line);
+}
+
+void YamlEvents::refuse_tag(std::string_view tag, std::uint32_t line) {
+  builder_.problem(line, "the tag " + in_quotes(tag) + " is not supported; remove it");
+}
+
+std::string_view YamlEvents::restore(std::string_view scalar) {
   if (exchanged_.empty()) return scalar;
   std::size_t at = scalar.find(kStandIn);
   if (at == std::string_view::npos) return scalar;

@@ -2,43 +2,46 @@
 // The parts of YAML that both readers treat alike, and their libraries do not.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
+#include "registry/manifest/tree_builder.hpp"
+
 namespace meshdns::registry {
 
-// The type that a scalar's tag gives it.  `tag` is the resolved tag ("tag:yaml.org,2002:str"),
-// empty or
-// "?" for a plain scalar without one, "!" for a quoted one.
-enum class ScalarTag { Plain, String, Unknown };
-ScalarTag scalar_tag(std::string_view tag);
-
-// True if `tag` is empty or names the core type `expected` ("map", "seq").
-bool is_collection_tag(std::string_view tag, std::string_view expected);
-
-// The problem's message for a tag that is not known.
-std::string unknown_tag(std::string_view tag);
-
-// Colons of unquoted IPv6 addresses in flow lists and mappings: [2001:db8::], {address: ::1}.
-// kubectl and istioctl read them as text.  Both libraries take such a colon for the end of a key,
-// or give up.  They are therefore given a stand-in for it, a code point that no text uses, and the
-// stand-in is turned back into a colon in whatever they read: in a quoted text or a comment the
-// exchange changes nothing.
-class PlainColons {
+// The values of a library on their way to the tree: their tags, and the colons of unquoted IPv6
+// addresses in flow lists and mappings: [2001:db8::], {address: ::1}.  kubectl and istioctl read
+// them as text.  Both libraries take such a colon for the end of a key, or give up.  They are
+// therefore given a stand-in for it, a code point that no text uses, and the stand-in is turned
+// back into a colon in whatever they read: in a quoted text or a comment the exchange changes
+// nothing.
+class YamlEvents {
  public:
-  // REQUIRES: outlived by `text`.
-  explicit PlainColons(std::string_view text);
+  // REQUIRES: outlived by both.
+  YamlEvents(std::string_view text, TreeBuilder& builder);
 
   // The text for the library: of as many lines as before.
   std::string_view text() const { return exchanged_.empty() ? original_ : exchanged_; }
 
-  // A scalar as it was written.  Valid until the next call.
-  std::string_view restore(std::string_view scalar);
+  struct Properties {
+    std::string_view tag;     // resolved ("tag:yaml.org,2002:str"); empty: none
+    std::string_view anchor;  // empty: none
+  };
+  // As in TreeBuilder: false ends the reading.  `quoted`: of a scalar that no tag gives a type.
+  bool scalar(std::string_view text, bool quoted, const Properties& properties, std::uint32_t line);
+  bool start_mapping(const Properties& properties, std::uint32_t line);
+  bool start_sequence(const Properties& properties, std::uint32_t line);
 
  private:
+  void take_properties(const Properties& properties, std::string_view type, std::uint32_t line);
+  void refuse_tag(std::string_view tag, std::uint32_t line);
+  std::string_view restore(std::string_view scalar);
+
   std::string_view original_;
   std::string exchanged_;  // empty: there was nothing to exchange
   std::string restored_;
+  TreeBuilder& builder_;
 };
 
 }  // namespace meshdns::registry

@@ -40,10 +40,15 @@ std::string_view as_text(const yaml_char_t* text) {
   return text == nullptr ? std::string_view() : reinterpret_cast<const char*>(text);
 }
 
+template <typename Start>
+YamlEvents::Properties properties_of(const Start& event) {
+  return {as_text(event.tag), as_text(event.anchor)};
+}
+
 class YamlReader {
  public:
   YamlReader(std::string_view text, std::uint32_t first_line, TreeBuilder& builder)
-      : colons_(text), text_(colons_.text()), first_line_(first_line), builder_(builder) {}
+      : events_(text, builder), text_(events_.text()), first_line_(first_line), builder_(builder) {}
 
   ReadResult run() {
     auto storage = std::make_unique<yaml_parser_t>();
@@ -66,27 +71,23 @@ class YamlReader {
     return first_line_ + static_cast<std::uint32_t>(mark.line);
   }
 
-  // If the text ends too early, the mark is behind its last line.
-  std::uint32_t line_of_error(const yaml_mark_t& mark) const {
-    const auto newlines = std::count(text_.begin(), text_.end(), '\n');
-    const auto lines = newlines + (text_.ends_with('\n') ? 0 : 1);
-    return std::min(line_of(mark), first_line_ + static_cast<std::uint32_t>(lines) - 1);
+  std::uint32_t line_of_offset(std::size_t offset) const {
+    return first_line_ - 1 + line_at(text_, offset);
   }
 
   SyntaxError describe_error(const yaml_parser_t& parser) const {
     std::string message = parser.problem == nullptr ? "out of memory" : parser.problem;
     if (parser.error == YAML_READER_ERROR) {
       // The reader knows only the offset.
-      const auto end = std::min(parser.problem_offset, text_.size());
-      const auto lines = std::count(text_.begin(), text_.begin() + static_cast<long>(end), '\n');
       const bool is_utf8 = message.starts_with("control characters");
-      return {first_line_ + static_cast<std::uint32_t>(lines),
+      return {line_of_offset(parser.problem_offset),
               is_utf8 ? message : "not UTF-8 text: " + message};
     }
     if (parser.context != nullptr)
       message = std::string(parser.context) + " (from line " +
                 std::to_string(line_of(parser.context_mark)) + "): " + message;
-    return {line_of_error(parser.problem_mark), message};
+    // If the text ends too early, the mark is behind its last line.
+    return {std::min(line_of(parser.problem_mark), line_of_offset(text_.size())), message};
   }
 
   bool feed(const yaml_event_t& event) {
@@ -99,12 +100,9 @@ class YamlReader {
         builder_.finish_document();
         return true;
       case YAML_MAPPING_START_EVENT:
-        note_properties(event.data.mapping_start.anchor, event.data.mapping_start.tag, "map", line);
-        return builder_.start_mapping(line);
+        return events_.start_mapping(properties_of(event.data.mapping_start), line);
       case YAML_SEQUENCE_START_EVENT:
-        note_properties(event.data.sequence_start.anchor, event.data.sequence_start.tag, "seq",
-                        line);
-        return builder_.start_sequence(line);
+        return events_.start_sequence(properties_of(event.data.sequence_start), line);
       case YAML_MAPPING_END_EVENT:
       case YAML_SEQUENCE_END_EVENT:
         return builder_.end();
@@ -120,26 +118,11 @@ class YamlReader {
   bool feed_scalar(const yaml_event_t& event, std::uint32_t line) {
     const auto& scalar = event.data.scalar;
     const std::string_view text(reinterpret_cast<const char*>(scalar.value), scalar.length);
-    bool quoted = scalar.style != YAML_PLAIN_SCALAR_STYLE;
-    if (scalar.anchor != nullptr) builder_.anchor_next(as_text(scalar.anchor));
-    if (scalar.tag != nullptr) {
-      const ScalarTag tag = scalar_tag(as_text(scalar.tag));
-      if (tag == ScalarTag::Unknown)
-        builder_.problem(line, unknown_tag(as_text(scalar.tag)));
-      else
-        quoted = tag == ScalarTag::String;
-    }
-    return builder_.scalar(colons_.restore(text), quoted, line);
+    return events_.scalar(text, scalar.style != YAML_PLAIN_SCALAR_STYLE, properties_of(scalar),
+                          line);
   }
 
-  void note_properties(const yaml_char_t* anchor, const yaml_char_t* tag, std::string_view expected,
-                       std::uint32_t line) {
-    if (anchor != nullptr) builder_.anchor_next(as_text(anchor));
-    if (!is_collection_tag(as_text(tag), expected))
-      builder_.problem(line, unknown_tag(as_text(tag)));
-  }
-
-  PlainColons colons_;
+  YamlEvents events_;
   std::string_view text_;
   std::uint32_t first_line_;
   TreeBuilder& builder_;
