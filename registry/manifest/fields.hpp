@@ -162,9 +162,9 @@ template <std::size_t N>
 constexpr std::size_t kNamesOf<std::array<std::string_view, N>> = N;
 
 // The fields of one message as a table: FieldRules in the order of reading, and words<> for the
-// fields that are known and not read by a rule.  A rule is a member that takes the value, or a
-// function of the report, the field and (unless it only checks) the struct that is read; one that
-// returns false ends the reading of the message.
+// fields that are known and not read by a rule.  A rule is a member that takes the value, a member
+// function that takes the field, or a function of the report, the field and (unless it only checks)
+// the struct that is read; one that returns false ends the reading of the message.
 template <typename... Rows>
 class Message {
  public:
@@ -251,7 +251,9 @@ void read_value(Report& report, const Field& list, std::vector<IpAddress>& addre
 
 template <typename Rule, typename T>
 bool apply_rule(Report& report, const Field& field, const Rule& rule, T& into) {
-  if constexpr (std::is_member_pointer_v<Rule>)
+  if constexpr (std::is_member_function_pointer_v<Rule>)
+    return (into.*rule)(field), true;
+  else if constexpr (std::is_member_pointer_v<Rule>)
     return read_value(report, field, into.*rule), true;
   else if constexpr (!std::is_invocable_v<Rule, Report&, const Field&, T&>)
     return rule(report, field), true;
