@@ -332,16 +332,13 @@ const Node* find_below(const Node& object, std::initializer_list<std::string_vie
   return node;
 }
 
-bool is_condition_true(const Node* status, std::string_view type) {
+const Node* find_condition(const Node* status, std::string_view type, std::string_view is) {
   const Node* const conditions = status == nullptr ? nullptr : status->find("conditions");
-  if (conditions == nullptr || !conditions->is_sequence()) return false;
-  for (const Node& condition : *conditions) {
-    const Node* const name = condition.find("type");
-    const Node* const value = condition.find("status");
-    if (name != nullptr && value != nullptr && name->value() == type)
-      return value->value() == "True";
-  }
-  return false;
+  if (conditions == nullptr || !conditions->is_sequence()) return nullptr;
+  const auto found = std::ranges::find_if(*conditions, [&](const Node& each) {
+    return each.find("status") != nullptr && member_text(each, "type") == type;
+  });
+  return found != conditions->end() && member_text(*found, "status") == is ? &*found : nullptr;
 }
 
 }  // namespace meshdns::registry

@@ -334,8 +334,9 @@ std::uint16_t member_port(const Node& mapping, std::string_view key);
 Labels member_labels(const Node& mapping, std::string_view key);
 // The value below `object` at the path of these keys; null: there is none.
 const Node* find_below(const Node& object, std::initializer_list<std::string_view> path);
-// Returns whether the first of `conditions` with that type is True.
-bool is_condition_true(const Node* status, std::string_view type);
+// The first of the `conditions` of a status with that type, if that has this status: "True" or
+// "False"; else null.  `status`: null: there is none.
+const Node* find_condition(const Node* status, std::string_view type, std::string_view is);
 
 // Calls `visit` for the elements of a list that may be absent; a warning when it is none.
 template <typename Visit>

@@ -129,15 +129,6 @@ GatewayRef ref_of_gateway(const Node& node, std::string_view own_namespace) {
   return ref;
 }
 
-bool is_refused_by_controller(const Node& parent_status) {
-  const Node* const conditions = parent_status.find("conditions");
-  if (conditions == nullptr || !conditions->is_sequence()) return false;
-  return std::ranges::any_of(*conditions, [](const Node& condition) {
-    return member_text(condition, "type") == "Accepted" &&
-           member_text(condition, "status") == "False";
-  });
-}
-
 // A parent may have the statuses of several controllers, of which only its own knows it.
 void drop_refused_parents(Object& object, std::vector<GatewayRef>& parents) {
   const Node* const statuses = find_below(object.root.node(), {"status", "parents"});
@@ -148,7 +139,7 @@ void drop_refused_parents(Object& object, std::vector<GatewayRef>& parents) {
       const Node* const ref = status.find("parentRef");
       if (ref == nullptr || !is_gateway_ref(*ref)) continue;
       if (ref_of_gateway(*ref, object.meta.ns) != parent) continue;
-      if (!is_refused_by_controller(status)) return false;
+      if (find_condition(&status, "Accepted", "False") == nullptr) return false;
       is_refused = true;
     }
     return is_refused;

@@ -21,31 +21,22 @@ constexpr Message kImport{FieldRule{"type", enum_or_first<kImportTypes, &Service
                                 "internalTrafficPolicy trafficDistribution">};
 
 // The controller of the cluster set knows of it: this API shows the objects of one cluster only.
-void warn_of_conflict(Object& object, const std::optional<Field>& status) {
-  const Node* const conditions =
-      status && (*status)->is_mapping() ? (*status)->find("conditions") : nullptr;
-  if (conditions == nullptr || !conditions->is_sequence()) return;
-  for (const Node& condition : *conditions) {
-    const Node* const type = condition.find("type");
-    const Node* const value = condition.find("status");
-    if (type == nullptr || value == nullptr || type->value() != "Conflict" ||
-        value->value() != "True")
-      continue;
-    const Node* const message = condition.find("message");
-    const std::string why =
-        message == nullptr ? std::string() : ": " + in_quotes(std::string(message->value()));
-    return object.report.add(Severity::Warning, condition.line(), "status.conditions",
-                             "this export contradicts that of another cluster, and the older one "
-                             "counts" +
-                                 why);
-  }
+void warn_of_conflict(Object& object) {
+  const Node* const conflict = find_condition(object.root->find("status"), "Conflict", "True");
+  if (conflict == nullptr) return;
+  const Node* const message = conflict->find("message");
+  const std::string why =
+      message == nullptr ? std::string() : ": " + in_quotes(std::string(message->value()));
+  object.report.add(
+      Severity::Warning, conflict->line(), "status.conditions",
+      "this export contradicts that of another cluster, and the older one counts" + why);
 }
 
 }  // namespace
 
 Resource read_service_export(Object& object) {
   const Fields fields(object.report, object.root, kObject);
-  warn_of_conflict(object, fields.get("status"));
+  warn_of_conflict(object);
   return ServiceExport{std::move(object.meta)};
 }
 

@@ -125,7 +125,7 @@ Resource read_pod(Object& object) {
   const auto status = fields.get("status");
   if (status && require_mapping(object.report, *status)) {
     read_ips(object.report, *status, pod);
-    pod.ready = is_condition_true(&status->node(), "Ready");
+    pod.ready = find_condition(&status->node(), "Ready", "True") != nullptr;
     const std::string_view word = member_text(status->node(), "phase");
     is_over = word == "Succeeded" || word == "Failed";
     if (is_over || word == "Unknown") pod.running = false;

@@ -121,7 +121,7 @@ Resource read_workload_entry(Object& object) {
   if (entry.spec.network.empty()) entry.spec.network = network_label(object.meta.labels);
   if (entry.spec.network.empty()) entry.spec.network = network_label(entry.spec.labels);
   if (checked && equals_ignoring_case(*checked, "true"))
-    entry.healthy = is_condition_true(object.root->find("status"), "Healthy");
+    entry.healthy = find_condition(object.root->find("status"), "Healthy", "True") != nullptr;
   entry.meta = std::move(object.meta);
   return entry;
 }
