@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "registry/base/enum_text.hpp"
 #include "registry/tables/host_table.hpp"
 
 namespace meshdns::registry {
@@ -67,15 +68,7 @@ bool same_addresses(const ServiceRecord& a, const ServiceRecord& b) {
 }
 
 std::string_view to_string(Event event) {
-  switch (event) {
-    case Event::Add:
-      return "add";
-    case Event::Update:
-      return "update";
-    case Event::Delete:
-      return "delete";
-  }
-  return "";
+  return enum_text<Event::Delete>(event, {"add", "update", "delete"});
 }
 
 std::optional<Event> event_of(const RecordChange& change) {

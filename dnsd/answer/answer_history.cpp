@@ -8,6 +8,8 @@
 #include <span>
 #include <vector>
 
+#include "registry/base/enum_text.hpp"
+
 namespace meshdns::dnsd {
 namespace {
 
@@ -172,15 +174,7 @@ std::size_t size_of(const AnswerEvent& event) {
 }  // namespace
 
 std::string_view to_string(AnswerEvent::Kind kind) {
-  switch (kind) {
-    case Kind::Appeared:
-      return "appeared";
-    case Kind::Vanished:
-      return "vanished";
-    case Kind::Different:
-      return "different";
-  }
-  return "";
+  return enum_text<AnswerEvent::Kind::Different>(kind, {"appeared", "vanished", "different"});
 }
 
 std::string time_text(std::int64_t unix_seconds) {

@@ -177,18 +177,6 @@ std::string_view id_of(FindingKind kind) { return row_of(kind).id; }
 std::string_view title_of(FindingKind kind) { return row_of(kind).title; }
 std::span<const FindingKind> finding_kinds() { return kAllKinds; }
 
-std::string_view to_string(Weight weight) {
-  switch (weight) {
-    case Weight::Note:
-      return "note";
-    case Weight::Warning:
-      return "warning";
-    case Weight::Error:
-      return "error";
-  }
-  return "";
-}
-
 std::string ObjectPlace::to_string() const {
   std::string text = kind + " " + object;
   if (!path.empty()) text += " (" + with_line(*this) + ")";

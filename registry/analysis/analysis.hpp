@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "registry/base/finding.hpp"
 #include "registry/snapshot/snapshot.hpp"
 
 namespace meshdns::registry {
@@ -54,8 +55,7 @@ std::span<const FindingKind> finding_kinds();
 
 // Note: it may be intended, or an object that was not read explains it.  Warning: some answer is
 // not the one that the author expects.  Error: a name is never answered.
-enum class Weight : std::uint8_t { Note, Warning, Error };
-std::string_view to_string(Weight weight);  // "note", "warning", "error"
+using Weight = Severity;
 
 struct ObjectPlace {
   std::string path;               // file, or the name of a source's collection

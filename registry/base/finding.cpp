@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "registry/base/enum_text.hpp"
+
 namespace meshdns::registry {
 
 void FindingList::add(Finding finding) {
@@ -23,15 +25,7 @@ std::vector<Finding> FindingList::take() && {
 }
 
 std::string_view to_string(Severity severity) {
-  switch (severity) {
-    case Severity::Note:
-      return "note";
-    case Severity::Warning:
-      return "warning";
-    case Severity::Error:
-      return "error";
-  }
-  return "error";
+  return enum_text<Severity::Error>(severity, {"note", "warning", "error"});
 }
 
 std::string Finding::to_string() const {

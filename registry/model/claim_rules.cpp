@@ -4,6 +4,8 @@
 #include <array>
 #include <cassert>
 
+#include "registry/base/enum_text.hpp"
+
 namespace meshdns::registry {
 namespace {
 
@@ -83,15 +85,7 @@ constexpr std::array kRules = {
 }  // namespace
 
 std::string_view to_string(Ruling ruling) {
-  switch (ruling) {
-    case Ruling::Allowed:
-      return "allowed";
-    case Ruling::Yields:
-      return "yields";
-    case Ruling::Refused:
-      return "refused";
-  }
-  return "";
+  return enum_text<Ruling::Refused>(ruling, {"allowed", "yields", "refused"});
 }
 
 std::span<const ClaimRule> claim_rules() { return kRules; }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "registry/base/enum_text.hpp"
 #include "registry/base/host_name.hpp"
 
 namespace meshdns::registry {
@@ -82,17 +83,8 @@ std::optional<Locality> locality_of_label(const Labels& labels) {
 }
 
 std::string_view to_string(TrafficDistribution distribution) {
-  switch (distribution) {
-    case TrafficDistribution::Unset:
-      return "";
-    case TrafficDistribution::Any:
-      return "Any";
-    case TrafficDistribution::SameZone:
-      return "PreferSameZone";
-    case TrafficDistribution::SameNode:
-      return "PreferSameNode";
-  }
-  return "";
+  return enum_text<TrafficDistribution::SameNode>(distribution,
+                                                  {"", "Any", "PreferSameZone", "PreferSameNode"});
 }
 
 std::optional<TrafficDistribution> parse_traffic_distribution(std::string_view word) {

@@ -1,24 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/model/mesh_service.hpp"
 
+#include "registry/base/enum_text.hpp"
+
 namespace meshdns::registry {
 
 std::string_view to_string(ServiceResolution resolution) {
-  switch (resolution) {
-    case ServiceResolution::ClientSideLB:
-      return "ClientSideLB";
-    case ServiceResolution::DNSLB:
-      return "DNSLB";
-    case ServiceResolution::Passthrough:
-      return "Passthrough";
-    case ServiceResolution::DNSRoundRobinLB:
-      return "DNSRoundRobinLB";
-    case ServiceResolution::Alias:
-      return "Alias";
-    case ServiceResolution::DynamicDNS:
-      return "DynamicDNS";
-  }
-  return "";
+  return enum_text<ServiceResolution::DynamicDNS>(
+      resolution,
+      {"ClientSideLB", "DNSLB", "Passthrough", "DNSRoundRobinLB", "Alias", "DynamicDNS"});
 }
 
 std::string_view to_string(EndpointFamily family) {

@@ -5,69 +5,25 @@
 #include <tuple>
 
 #include "registry/base/each_once.hpp"
+#include "registry/base/enum_text.hpp"
 #include "registry/base/host_name.hpp"
 #include "registry/model/mesh_settings.hpp"
 
 namespace meshdns::registry {
 
 std::string_view to_string(Kind kind) {
-  switch (kind) {
-    case Kind::ServiceEntry:
-      return "ServiceEntry";
-    case Kind::WorkloadEntry:
-      return "WorkloadEntry";
-    case Kind::Sidecar:
-      return "Sidecar";
-    case Kind::Service:
-      return "Service";
-    case Kind::EndpointSlice:
-      return "EndpointSlice";
-    case Kind::Endpoints:
-      return "Endpoints";
-    case Kind::Pod:
-      return "Pod";
-    case Kind::Namespace:
-      return "Namespace";
-    case Kind::ServiceExport:
-      return "ServiceExport";
-    case Kind::ServiceImport:
-      return "ServiceImport";
-    case Kind::NameTableEntry:
-      return "NameTableEntry";
-    case Kind::VirtualService:
-      return "VirtualService";
-    case Kind::ConfigMap:
-      return "ConfigMap";
-    case Kind::Node:
-      return "Node";
-    case Kind::Gateway:
-      return "Gateway";
-    case Kind::HttpRoute:
-      return "HTTPRoute";
-    case Kind::TlsRoute:
-      return "TLSRoute";
-    case Kind::GrpcRoute:
-      return "GRPCRoute";
-    case Kind::Ingress:
-      return "Ingress";
-  }
-  return "unknown kind";
+  static constexpr std::string_view texts[] = {
+      "unknown kind",   "ServiceEntry",  "WorkloadEntry", "Sidecar",
+      "Service",        "EndpointSlice", "Endpoints",     "Pod",
+      "Namespace",      "ServiceExport", "ServiceImport", "NameTableEntry",
+      "VirtualService", "ConfigMap",     "Node",          "Gateway",
+      "HTTPRoute",      "TLSRoute",      "GRPCRoute",     "Ingress"};
+  return enum_text<Kind::Ingress>(kind, texts);
 }
 
 std::string_view to_string(Resolution resolution) {
-  switch (resolution) {
-    case Resolution::None:
-      return "NONE";
-    case Resolution::Static:
-      return "STATIC";
-    case Resolution::Dns:
-      return "DNS";
-    case Resolution::DnsRoundRobin:
-      return "DNS_ROUND_ROBIN";
-    case Resolution::DynamicDns:
-      return "DYNAMIC_DNS";
-  }
-  return "unknown resolution";
+  return enum_text<Resolution::DynamicDns>(
+      resolution, {"NONE", "STATIC", "DNS", "DNS_ROUND_ROBIN", "DYNAMIC_DNS"});
 }
 
 Labels selectable_labels(const WorkloadEntry& workload) {

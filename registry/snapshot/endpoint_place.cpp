@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "registry/base/enum_text.hpp"
+
 namespace meshdns::registry {
 namespace {
 
@@ -29,19 +31,8 @@ std::vector<SymbolRef> symbols_of(const std::vector<std::string>& words, SymbolT
 }  // namespace
 
 std::string_view to_string(Nearness nearness) {
-  switch (nearness) {
-    case Nearness::SameNode:
-      return "same node";
-    case Nearness::SameSubzone:
-      return "same subzone";
-    case Nearness::SameZone:
-      return "same zone";
-    case Nearness::SameRegion:
-      return "same region";
-    case Nearness::Elsewhere:
-      return "elsewhere";
-  }
-  return "";
+  return enum_text<Nearness::Elsewhere>(
+      nearness, {"same node", "same subzone", "same zone", "same region", "elsewhere"});
 }
 
 Nearness NearRule::nearness(const EndpointPlace* endpoint, const Place& client) const {

@@ -8,6 +8,7 @@
 #include <new>
 
 #include "registry/base/each_once.hpp"
+#include "registry/base/enum_text.hpp"
 #include "registry/base/hash.hpp"
 
 namespace meshdns::registry {
@@ -39,41 +40,14 @@ std::uint64_t hash_of(const std::vector<ServicePort>& ports) {
 }  // namespace
 
 std::string_view to_string(Provider provider) {
-  switch (provider) {
-    case Provider::Kubernetes:
-      return "Kubernetes";
-    case Provider::MultiCluster:
-      return "MultiCluster";
-    case Provider::NameTable:
-      return "NameTable";
-    case Provider::ServiceEntry:
-      return "ServiceEntry";
-    case Provider::Gateway:
-      return "Gateway";
-  }
-  return "";
+  return enum_text<Provider::Gateway>(
+      provider, {"Kubernetes", "MultiCluster", "NameTable", "ServiceEntry", "Gateway"});
 }
 
 std::string_view to_string(AnswerKind kind) {
-  switch (kind) {
-    case AnswerKind::Vips:
-      return "vips";
-    case AnswerKind::Endpoints:
-      return "endpoints";
-    case AnswerKind::Alias:
-      return "alias";
-    case AnswerKind::NoAddress:
-      return "no address";
-    case AnswerKind::NoReadyEndpoints:
-      return "no ready endpoints";
-    case AnswerKind::Forward:
-      return "forward";
-    case AnswerKind::Pending:
-      return "pending";
-    case AnswerKind::Unresolvable:
-      return "unresolvable";
-  }
-  return "";
+  return enum_text<AnswerKind::Unresolvable>(
+      kind, {"vips", "endpoints", "alias", "no address", "no ready endpoints", "forward", "pending",
+             "unresolvable"});
 }
 
 AddressView ServiceRecord::addresses(const Symbol* network, const Symbol* cluster) const {

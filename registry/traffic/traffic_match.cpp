@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "registry/base/enum_text.hpp"
 #include "registry/base/hash.hpp"
 #include "registry/base/host_name.hpp"
 #include "registry/model/claim_rules.hpp"
@@ -571,23 +572,9 @@ class Matcher {
 }  // namespace
 
 std::string_view to_string(TrafficMatch::Rule rule) {
-  switch (rule) {
-    case TrafficMatch::Rule::Passthrough:
-      return "passthrough";
-    case TrafficMatch::Rule::Address:
-      return "address and port";
-    case TrafficMatch::Rule::AddressRange:
-      return "address range and port";
-    case TrafficMatch::Rule::HeadlessEndpoint:
-      return "endpoint of a headless service";
-    case TrafficMatch::Rule::ServerName:
-      return "TLS server name";
-    case TrafficMatch::Rule::HttpHost:
-      return "HTTP host";
-    case TrafficMatch::Rule::Port:
-      return "port";
-  }
-  return "";
+  return enum_text<TrafficMatch::Rule::Port>(
+      rule, {"passthrough", "address and port", "address range and port",
+             "endpoint of a headless service", "TLS server name", "HTTP host", "port"});
 }
 
 TrafficMatch match_traffic(const View& view, const Connection& connection) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "registry/base/enum_text.hpp"
 #include "registry/traffic/traffic_match.hpp"
 
 #include <algorithm>
@@ -29,15 +30,7 @@ std::size_t closeness(std::string_view pattern, std::string_view name) {
 }
 
 std::string_view word_of(RouteLayer layer) {
-  switch (layer) {
-    case RouteLayer::Http:
-      return "http";
-    case RouteLayer::Tls:
-      return "tls";
-    case RouteLayer::Tcp:
-      return "tcp";
-  }
-  return "";
+  return enum_text<RouteLayer::Tcp>(layer, {"http", "tls", "tcp"});
 }
 
 // The order among VirtualServices: those for the own namespace alone, those that name the

@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "registry/base/enum_text.hpp"
 #include "registry/base/host_name.hpp"
 #include "registry/view/view_explanation.hpp"
 
@@ -42,19 +43,7 @@ std::string_view why_not_imported(const SidecarScope& scope, std::string_view ho
 }  // namespace
 
 std::string_view to_string(Match::How how) {
-  switch (how) {
-    case Match::How::None:
-      return "none";
-    case Match::How::Exact:
-      return "exact";
-    case Match::How::Wildcard:
-      return "wildcard";
-    case Match::How::Short:
-      return "short name";
-    case Match::How::Below:
-      return "below";
-  }
-  return "";
+  return enum_text<Match::How::Below>(how, {"none", "exact", "wildcard", "short name", "below"});
 }
 
 // A service with parts is left out part by part.

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "registry/base/each_once.hpp"
+#include "registry/base/enum_text.hpp"
 #include "registry/base/host_name.hpp"
 #include "registry/base/printable.hpp"
 #include "registry/manifest/validate.hpp"
@@ -86,21 +87,7 @@ Complaint why_no_ports(std::string_view field, const std::vector<ApiPort>& ports
 }
 
 std::string_view word_of(ApiProtocol protocol) {
-  switch (protocol) {
-    case ApiProtocol::Http11:
-      return "HTTP";
-    case ApiProtocol::Http2:
-      return "HTTP2";
-    case ApiProtocol::Grpc:
-      return "GRPC";
-    case ApiProtocol::Tcp:
-      return "TCP";
-    case ApiProtocol::Tls:
-      return "TLS";
-    case ApiProtocol::Unknown:
-      break;
-  }
-  return "";
+  return enum_text<ApiProtocol::Tls>(protocol, {"", "HTTP", "HTTP2", "GRPC", "TCP", "TLS"});
 }
 
 // --- Names ---------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "registry/base/each_once.hpp"
+#include "registry/base/enum_text.hpp"
 #include "registry/base/printable.hpp"
 
 namespace meshdns::registry::kubernetes {
@@ -24,22 +25,8 @@ std::string shortened(std::string_view text) { return printable(text, 300); }
 }  // namespace
 
 std::string_view to_string(ReflectorStatus::Trouble trouble) {
-  using Trouble = ReflectorStatus::Trouble;
-  switch (trouble) {
-    case Trouble::None:
-      return "none";
-    case Trouble::Unreachable:
-      return "unreachable";
-    case Trouble::Unauthorized:
-      return "unauthorized";
-    case Trouble::Forbidden:
-      return "forbidden";
-    case Trouble::Absent:
-      return "absent";
-    case Trouble::Failing:
-      return "failing";
-  }
-  return "";
+  return enum_text<ReflectorStatus::Trouble::Failing>(
+      trouble, {"none", "unreachable", "unauthorized", "forbidden", "absent", "failing"});
 }
 
 Reflector::Reflector(Collection collection, const ReflectorOptions& options,
