@@ -95,7 +95,7 @@ bool has_kind(const std::vector<Kind>& kinds, Kind kind) {
 }
 
 // The reader of a kind that gives names to gateways, if it is to be read.
-const KindReader* find_gateway_reader(const TypeMeta& type, const DecodeOptions& options) {
+const KindReader* find_gateway_reader(const TypeMeta& type, const ManifestOptions& options) {
   if (options.gateway_kinds.empty()) return nullptr;
   const KindReader* const reader =
       find_reader(split_api_version(type.api_version).group, type.kind);
@@ -136,7 +136,7 @@ bool is_known_version(Report& report, const Field& root, const KindReader& reade
 }
 
 Decoded read_with(const KindReader& reader, Report& report, const Field& root,
-                  std::string_view api_version, const DecodeOptions& options) {
+                  std::string_view api_version, const ManifestOptions& options) {
   Object object{.report = report,
                 .root = root,
                 .api_version = api_version,
@@ -154,7 +154,7 @@ Decoded read_with(const KindReader& reader, Report& report, const Field& root,
 
 // A directory of manifests often has other files: values.yaml, package.json.  With metadata it is
 // an object that has lost its type; a scalar may be the beginning of one that is being written.
-bool is_no_object(const Node& object, const TypeMeta& type, const DecodeOptions& options) {
+bool is_no_object(const Node& object, const TypeMeta& type, const ManifestOptions& options) {
   if (!options.from_file || !type.kind.empty() || !type.api_version.empty()) return false;
   return object.is_sequence() ||
          (object.is_mapping() && object.find("metadata") == nullptr &&
@@ -168,12 +168,12 @@ TypeMeta type_of(const Node& object) {
 }
 
 Decoded decode_object(const Node& object, std::span<const DocumentProblem> problems,
-                      const DecodeOptions& options, const FindingListener& listener) {
+                      const ManifestOptions& options, const FindingListener& listener) {
   return decode_object(object, type_of(object), problems, options, listener);
 }
 
 Decoded decode_object(const Node& object, const TypeMeta& type,
-                      std::span<const DocumentProblem> problems, const DecodeOptions& options,
+                      std::span<const DocumentProblem> problems, const ManifestOptions& options,
                       const FindingListener& listener) {
   Report report(options.path, options.from_file, listener);
   const Field root(object);

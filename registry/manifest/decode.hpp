@@ -4,29 +4,15 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "registry/base/finding.hpp"
 #include "registry/manifest/document.hpp"
 #include "registry/manifest/fields.hpp"
+#include "registry/manifest/manifest.hpp"
 #include "registry/model/resources.hpp"
 
 namespace meshdns::registry {
-
-struct DecodeOptions {
-  std::string path;     // for findings: the file, or the name of the source
-  std::string cluster;  // stamped on meta
-  std::string network;
-  std::string default_namespace = "default";
-  // Written by hand, perhaps.  False for objects of the API: its server knows more fields than we
-  // do, and what an object lacks is yet to come.
-  bool from_file = true;
-  // `mesh.gateway_names.kinds`: of the kinds that give names to gateways, those that are read.  A
-  // Service is read anyway; with Kind::Service, its annotations of external-dns are, too.
-  std::vector<Kind> gateway_kinds = {};
-};
 
 struct TypeMeta {
   std::string_view api_version;  // "networking.istio.io/v1", "v1"
@@ -50,11 +36,11 @@ struct Decoded {
 // are the faults of the document that holds the object (duplicate keys): any refuses it, where its
 // kind is one that is read.
 Decoded decode_object(const Node& object, std::span<const DocumentProblem> problems,
-                      const DecodeOptions& options, const FindingListener& listener);
+                      const ManifestOptions& options, const FindingListener& listener);
 
 // The same for an object whose type is known from outside, as the items of an API list.
 Decoded decode_object(const Node& object, const TypeMeta& type,
-                      std::span<const DocumentProblem> problems, const DecodeOptions& options,
+                      std::span<const DocumentProblem> problems, const ManifestOptions& options,
                       const FindingListener& listener);
 
 // The type that the object itself names; empty parts where it does not.

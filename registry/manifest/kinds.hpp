@@ -18,7 +18,7 @@ struct KindReader {
   NameRule name_rule;
   bool is_namespaced;
   Resource (*read)(Object&);
-  // Read only if DecodeOptions::gateway_kinds has it; else a kind without bearing.
+  // Read only if ManifestOptions::gateway_kinds has it; else a kind without bearing.
   bool is_optional = false;
 };
 

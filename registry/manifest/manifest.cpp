@@ -17,8 +17,7 @@ namespace {
 class ManifestReader {
  public:
   ManifestReader(const ManifestOptions& options, ManifestSink& sink)
-      : options_{options.path, options.cluster,      options.network, options.default_namespace,
-                 true,         options.gateway_kinds},
+      : options_(options),
         sink_(sink),
         listener_([this](Finding&& finding) { sink_.on_finding(std::move(finding)); }) {}
 
@@ -127,7 +126,7 @@ class ManifestReader {
     return own_problems_;
   }
 
-  DecodeOptions options_;
+  const ManifestOptions& options_;
   ManifestSink& sink_;
   FindingListener listener_;
   std::vector<DocumentProblem> own_problems_;

@@ -27,12 +27,17 @@ class ManifestSink {
 };
 
 struct ManifestOptions {
-  std::string path;     // for findings
+  std::string path;     // for findings: the file, or the name of the source
   std::string cluster;  // stamped on every object's meta
   std::string network;
   std::string default_namespace = "default";  // for namespaced objects without one
-  std::vector<Kind> gateway_kinds = {};       // as in DecodeOptions
-  std::stop_token stop = {};  // once requested, the reading ends soon and with an error
+  // Written by hand, perhaps.  False for objects of the API: its server knows more fields than we
+  // do, and what an object lacks is yet to come.
+  bool from_file = true;
+  // `mesh.gateway_names.kinds`: of the kinds that give names to gateways, those that are read.  A
+  // Service is read anyway; with Kind::Service, its annotations of external-dns are, too.
+  std::vector<Kind> gateway_kinds = {};
+  std::stop_token stop = {};  // once requested, the reading of a text ends soon and with an error
 };
 
 // Reads every document.  A syntax error is one finding with its line; documents before it are

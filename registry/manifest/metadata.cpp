@@ -29,7 +29,7 @@ void read_name(Object& object, const Field& metadata, const Fields& fields, Name
 }
 
 void read_namespace_name(Object& object, const Fields& fields, bool is_namespaced,
-                         const DecodeOptions& options) {
+                         const ManifestOptions& options) {
   if (!is_namespaced) return;
   object.meta.ns = options.default_namespace;
   const auto ns = fields.get("namespace");
@@ -76,7 +76,7 @@ std::optional<std::string_view> Object::label(std::string_view name) const {
 }
 
 void read_metadata(Object& object, NameRule rule, bool is_namespaced,
-                   const DecodeOptions& options) {
+                   const ManifestOptions& options) {
   object.meta.cluster = options.cluster;
   object.meta.network = options.network;
   if (is_namespaced) object.meta.ns = options.default_namespace;

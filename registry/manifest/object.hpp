@@ -19,8 +19,8 @@ struct Object {
   ObjectMeta meta;
   const Node* annotations = nullptr;   // a mapping, or null
   bool is_being_deleted = false;       // metadata.deletionTimestamp is set
-  bool from_file = true;               // DecodeOptions::from_file
-  bool has_names_of_services = false;  // Kind::Service is in DecodeOptions::gateway_kinds
+  bool from_file = true;               // ManifestOptions::from_file
+  bool has_names_of_services = false;  // Kind::Service is in ManifestOptions::gateway_kinds
 
   // The text of an annotation; nullopt when it is absent or no string.
   std::optional<std::string_view> annotation(std::string_view name) const;
@@ -38,7 +38,7 @@ std::optional<Field> read_spec(Object& object, const Fields& fields, std::string
 enum class NameRule : std::uint8_t { Label, Subdomain };
 
 // Fills object.meta and the other fields from metadata.
-void read_metadata(Object& object, NameRule rule, bool is_namespaced, const DecodeOptions& options);
+void read_metadata(Object& object, NameRule rule, bool is_namespaced, const ManifestOptions& options);
 
 // Each reads one kind.  Errors are in object.report; the result is only valid if the report refuses
 // nothing.

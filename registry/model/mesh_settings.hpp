@@ -106,7 +106,7 @@ struct MeshSettings {
 // Istio's MeshConfig, then the defaults.  `config`: the MeshConfig; null: none.
 MeshSettings effective_settings(MeshSettings configured, const MeshConfig* config);
 
-// The kinds to read for DecodeOptions::gateway_kinds: a route needs its Gateway, and Gateways may
+// The kinds to read for ManifestOptions::gateway_kinds: a route needs its Gateway, and Gateways may
 // be those of networks.
 std::vector<Kind> gateway_kinds_to_read(const MeshSettings& settings);
 

@@ -42,7 +42,7 @@ class FollowedCollection final : private ReflectorListener {
     std::string source;
     std::string cluster;
     std::string network;
-    std::vector<Kind> gateway_kinds = {};  // DecodeOptions::gateway_kinds
+    std::vector<Kind> gateway_kinds = {};  // ManifestOptions::gateway_kinds
   };
   // REQUIRES: the listener, and what the environment refers to, outlive it.
   FollowedCollection(PlannedCollection plan, const Naming& naming, const ReflectorOptions& options,
@@ -96,7 +96,7 @@ class FollowedCollection final : private ReflectorListener {
   const PlannedCollection plan_;
   const std::string source_;
   const std::string origin_;
-  DecodeOptions decode_;
+  ManifestOptions decode_;
   Scheduler& scheduler_;
   CollectionListener& listener_;
   std::map<std::uint64_t, std::vector<Finding>> findings_;  // by hash_of(key); bounded

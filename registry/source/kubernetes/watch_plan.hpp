@@ -28,7 +28,7 @@ struct WatchNeeds {
   bool node_places = false;           // near endpoints: the labels of Nodes
   bool all_pods = false;              // verified pod names
   bool all_slices = false;            // those of Services with cluster IPs, too
-  // Objects that give names to gateways (DecodeOptions::gateway_kinds).
+  // Objects that give names to gateways (ManifestOptions::gateway_kinds).
   std::vector<Kind> gateway_kinds;
   std::set<std::string> selected_pods;  // namespaces whose Pods are ServiceEntries' endpoints
   std::optional<SliceSearch::Target> searched;  // the Service whose slices lack the label

@@ -302,7 +302,7 @@ TEST(DecodeTest, AServiceWithoutAnAddressIsAManifestUnlessItIsOfTheApi) {
     const auto object =
         parser.parse(R"({"apiVersion":"v1","kind":"Service","metadata":{"name":"api"},"spec":{)" +
                      std::string(spec) + "}}");
-    const DecodeOptions options{
+    const ManifestOptions options{
         .path = "test", .cluster = "", .network = "", .from_file = from_file};
     const Decoded decoded = decode_object(**object, {}, options, [](Finding&&) {});
     return std::get<KubeService>(*decoded.resource).is_manifest;
@@ -319,7 +319,7 @@ TEST(DecodeTest, AServiceWithoutAnAddressIsAManifestUnlessItIsOfTheApi) {
 
 TEST(DecodeTest, ObjectsOfTheApiAreReadWithoutWarnings) {
   JsonParser parser;
-  DecodeOptions options{.path = "kubernetes", .cluster = "east", .network = "net"};
+  ManifestOptions options{.path = "kubernetes", .cluster = "east", .network = "net"};
   options.from_file = false;
   std::vector<std::string> findings;
   const FindingListener listener = [&](Finding&& finding) {
