@@ -53,20 +53,22 @@ struct DelayHistogram {
   void observe(double seconds);
 };
 
-// One collection of an API.
-struct CollectionStatus {
-  std::string name;
+// How far one collection of an API has been read.
+struct CollectionProgress {
   bool synced = false;    // listed as a whole at least once
   bool watching = false;  // a watch is open
-  std::string trouble;    // "forbidden", "unreachable", ...; empty when all is well
-  std::string error;
+  std::string error;      // in words; empty when all is well
   std::string resource_version;
   std::uint64_t objects = 0;
-  std::uint64_t lists = 0;
+  std::uint64_t lists = 0;  // whole ones
   std::uint64_t watches = 0;
   std::uint64_t relists = 0;  // of the lists, those that a watch could not do without
   std::uint64_t events = 0;
-  std::uint64_t errors = 0;   // of requests
+  std::uint64_t errors = 0;  // of requests
+};
+struct CollectionStatus : CollectionProgress {
+  std::string name;
+  std::string trouble;        // "forbidden", "unreachable", ...; empty when all is well
   std::uint64_t refused = 0;  // objects that are served from an earlier state, or not at all
   double silent_seconds = 0;  // since the server last said anything about it
 };

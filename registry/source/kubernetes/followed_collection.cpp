@@ -201,23 +201,13 @@ std::string FollowedCollection::trouble() const {
 
 CollectionStatus FollowedCollection::status(Milliseconds now) const {
   const ReflectorStatus& from = reflector_.status();
-  CollectionStatus status;
-  status.name = plan_.label;
-  status.synced = from.synced;
-  status.watching = from.watching;
+  const CollectionProgress& progress = from;
+  CollectionStatus status{progress, plan_.label, {}};
   if (from.trouble != ReflectorStatus::Trouble::None) status.trouble = to_string(from.trouble);
-  status.error = from.error;
   if (is_unconfirmed_) {
     status.trouble = "unconfirmed";
     status.error = kUnconfirmed;
   }
-  status.resource_version = from.resource_version;
-  status.objects = from.objects;
-  status.lists = from.lists;
-  status.watches = from.watches;
-  status.relists = from.relists;
-  status.events = from.events;
-  status.errors = from.errors;
   status.refused = refused_.size() + from.nameless;
   // Nothing more is expected of a list that is complete.
   if (plan_.collection.is_watched || !from.synced)

@@ -23,6 +23,7 @@
 #include "registry/source/kubernetes/json_cutter.hpp"
 #include "registry/source/kubernetes/transport.hpp"
 #include "registry/source/scheduler.hpp"
+#include "registry/source/source.hpp"
 
 namespace meshdns::registry::kubernetes {
 
@@ -63,7 +64,7 @@ struct ReflectorOptions {
   std::uint64_t list_bytes = std::uint64_t{4} << 30;
 };
 
-struct ReflectorStatus {
+struct ReflectorStatus : CollectionProgress {
   enum class Trouble : std::uint8_t {
     None,
     Unreachable,   // no answer, or one that was cut short
@@ -72,17 +73,7 @@ struct ReflectorStatus {
     Absent,        // 404: there is no such kind
     Failing,       // anything else
   };
-  bool synced = false;    // listed as a whole at least once
-  bool watching = false;  // a watch is open now
   Trouble trouble = Trouble::None;
-  std::string error;  // in words; empty with None
-  std::string resource_version;
-  std::uint64_t objects = 0;
-  std::uint64_t lists = 0;  // whole ones
-  std::uint64_t watches = 0;
-  std::uint64_t relists = 0;  // of the lists, those that a watch could not do without
-  std::uint64_t events = 0;
-  std::uint64_t errors = 0;
   std::uint64_t nameless = 0;    // of the latest list: could not be read, nor which object it is
   Milliseconds heard_at{0};      // the scheduler's time of the last sign of life
   std::uint64_t connection = 0;  // ResponseHead::connection of the latest answer
