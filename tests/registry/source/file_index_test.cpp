@@ -47,7 +47,7 @@ class FileIndexTest : public testing::Test {
   fs::path base_;
   fs::path dir_;
   Milliseconds now_{0};
-  FakeRegistry registry_;
+  FakeRegistryOfFiles registry_;
   std::unique_ptr<FileIndex> index_;
 };
 
@@ -188,7 +188,7 @@ TEST_F(FileIndexTest, WhatIsServedAndSaidFollowsTheRulesOfEachFileOverRandomHist
       const auto served = registry_.origins.find(registry_.root + file);
       ASSERT_EQ(served != registry_.origins.end(), expected.served().has_value());
       if (expected.served()) {
-        ASSERT_EQ(served->second, *expected.served());
+        ASSERT_EQ(registry_.texts_of(served->first), *expected.served());
       }
       if (!is_away) {
         ASSERT_EQ(shortened(registry_.findings_of(file)), expected.findings());

@@ -15,12 +15,11 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <map>
 #include <set>
 #include <thread>
 
-#include "registry/snapshot/stored_resource.hpp"
 #include "registry/source/file_source.hpp"
+#include "tests/registry/source/fake_registry.hpp"
 
 namespace meshdns::registry {
 
@@ -62,27 +61,24 @@ inline Result<void> read_lines(std::string_view text, const ManifestOptions& opt
   return {};
 }
 
-// Holds the resources that a registry would hold, and all that it held before.
-class FakeRegistry final : public SourceSink {
+// A registry of names, and all that it held before.
+class FakeRegistryOfFiles final : public FakeRegistry {
  public:
+  FakeRegistryOfFiles()
+      : FakeRegistry([](const StoredResource& object) { return std::string(object.name()); }) {}
   void apply(SourceBatch&& batch) override {
-    ++batches;
-    complete = batch.complete;
-    std::set<std::string> seen;
-    for (OriginChange& change : batch.changes) {
-      EXPECT_TRUE(seen.insert(change.origin).second) << change.origin << " twice in a batch";
-      if (on_change) on_change(change);
-      take(change);
-    }
+    if (on_change) std::ranges::for_each(batch.changes, on_change);
+    FakeRegistry::apply(std::move(batch));
+    std::erase_if(findings, [](const auto& item) { return item.second.empty(); });
     history.push_back(print());
   }
   // "a.yaml: api db | b.yaml: web", paths from `root` on.
   std::string print() const {
     std::string text;
-    for (const auto& [origin, names] : origins) {
+    for (const auto& [origin, held] : origins) {
       if (!text.empty()) text += " | ";
       text.append(origin.starts_with(root) ? origin.substr(root.size()) : origin).append(":");
-      for (const std::string& name : names) text.append(" ").append(name);
+      for (const std::string& name : texts_of(origin)) text.append(" ").append(name);
     }
     return text;
   }
@@ -95,35 +91,8 @@ class FakeRegistry final : public SourceSink {
   }
 
   std::string root;
-  std::map<std::string, std::set<std::string>> origins;
-  std::map<std::string, std::vector<Finding>> findings;
   std::vector<std::string> history;
   std::function<void(const OriginChange&)> on_change;
-  int batches = 0;
-  bool complete = false;
-
- private:
-  void take(OriginChange& change) {
-    findings[change.origin] = change.findings;
-    if (change.findings.empty()) findings.erase(change.origin);
-    if (change.effect == OriginChange::Effect::Keep) {
-      EXPECT_TRUE(change.resources.empty());
-      return;
-    }
-    const auto before = std::exchange(origins[change.origin], {});
-    if (change.effect == OriginChange::Effect::Remove) origins.erase(change.origin);
-    if (change.effect != OriginChange::Effect::Replace) return;
-    change.resources.for_each([&](std::string_view encoded, std::uint32_t line) {
-      const auto stored = StoredResource::of_encoded(encoded, 0, line);
-      names_[stored->key_hash()] = stored->name();
-      origins[change.origin].insert(std::string(stored->name()));
-    });
-    for (const std::uint64_t key : change.kept)
-      if (const auto name = names_.find(key); name != names_.end() && before.contains(name->second))
-        origins[change.origin].insert(name->second);
-  }
-
-  std::map<std::uint64_t, std::string> names_;  // of all objects so far, by hash_of(key)
 };
 
 inline void write(const fs::path& path, std::string_view text) {
@@ -229,7 +198,7 @@ class FileSourceTest : public testing::Test {
   fs::path dir_;
   uv_loop_t loop_{};
   uv_timer_t ticker_{};
-  FakeRegistry registry_;
+  FakeRegistryOfFiles registry_;
   std::atomic<int> texts_read_ = 0;
   std::unique_ptr<Source> source_;
 };

@@ -122,7 +122,7 @@ TEST_F(FileSourceTest, FilesOfAnEarlierRunKeepTheirStateUnlessTheySayOtherwise) 
   registry_.root = restored.path + "/";
   for (const char* name : {"a.yaml", "b.yaml", "c.yaml", "d.yaml"}) {
     restored.restored.insert((dir_ / name).string());
-    registry_.origins[(dir_ / name).string()] = {"old"};
+    registry_.hold((dir_ / name).string(), {Kind::Namespace, "", "", "old"}, "old");
   }
   open(std::move(restored));
   ASSERT_TRUE(run_until([this] { return registry_.complete; }));
@@ -140,7 +140,7 @@ TEST_F(FileSourceTest, FilesOfAnEarlierRunThatCannotBeReadAreSaidToBeThere) {
   restored.max_depth = 0;
   for (const char* name : {"a.yaml", "deep/b.yaml"}) {
     restored.restored.insert((dir_ / name).string());
-    registry_.origins[(dir_ / name).string()] = {"old"};
+    registry_.hold((dir_ / name).string(), {Kind::Namespace, "", "", "old"}, "old");
   }
   std::set<std::string> mentioned;
   registry_.on_change = [&](const OriginChange& change) { mentioned.insert(change.origin); };
@@ -603,7 +603,7 @@ spec:
   ports: [{ number: 443, name: https, protocol: TLS }]
   resolution: DNS
 )");
-  FakeRegistry registry;
+  FakeRegistryOfFiles registry;
   registry.root = dir_.string() + "/";
   source_ = make_manifest_source(&loop_, options(dir_), registry);
   source_->start();

@@ -8,7 +8,7 @@
 #include <optional>
 #include <random>
 
-#include "registry/snapshot/stored_resource.hpp"
+#include "tests/registry/source/fake_registry.hpp"
 
 namespace meshdns::registry::istiod {
 namespace {
@@ -45,7 +45,7 @@ struct NamedTable {
   std::string version = {};
 };
 
-// Plays the registry: what the origin holds after all changes, as "ns/host ip".
+// The registry has "ns/host ip" of each object.
 class HeldNamesTest : public ::testing::Test {
  protected:
   HeldNames::Difference push(const std::vector<NamedTable>& tables,
@@ -59,7 +59,7 @@ class HeldNamesTest : public ::testing::Test {
     }
     auto difference = held_.take(push, reader_);
     EXPECT_TRUE(difference);
-    for (const OriginChange& change : difference->changes) apply(change);
+    registry_.apply(difference->changes);
     return *std::move(difference);
   }
 
@@ -70,32 +70,15 @@ class HeldNamesTest : public ::testing::Test {
     return all;
   }
 
-  std::string all() const {
-    std::string text;
-    for (const auto& [hash, line] : objects_) text += text.empty() ? line : "; " + line;
-    return text;
-  }
+  std::string all() const { return registry_.print("; "); }
 
   HeldNames held_{"istiod:x"};
   HeldNames small_{"istiod:x", {.names = 10, .parts = 80}};
   WordReader reader_;
-
- private:
-  void apply(const OriginChange& change) {
-    if (change.effect == Effect::Replace) objects_.clear();
-    change.resources.for_each([&](std::string_view encoded, std::uint32_t) {
-      const auto resource = StoredResource::of_encoded(encoded, 1, 0)->decode();
-      const auto& entry = std::get<NameTableEntry>(resource);
-      objects_[{entry.meta.name, hash_of(key_of(resource))}] =
-          entry.meta.ns + "/" + entry.meta.name + " " + entry.ips.at(0).to_string();
-    });
-    EXPECT_NE(change.effect, Effect::Retain);
-    std::erase_if(objects_, [&](const auto& item) {
-      return std::ranges::find(change.removed, item.first.second) != change.removed.end();
-    });
-  }
-
-  std::map<std::pair<std::string, std::uint64_t>, std::string> objects_;
+  FakeRegistry registry_{[](const StoredResource& object) {
+    const auto entry = std::get<NameTableEntry>(object.decode());
+    return entry.meta.ns + "/" + entry.meta.name + " " + entry.ips.at(0).to_string();
+  }};
 };
 
 TEST_F(HeldNamesTest, OnlyWhatHasChangedIsReadAndPassedOn) {
@@ -249,9 +232,9 @@ TEST_F(HeldNamesTest, AnySequenceOfPushesGivesTheNamesOfASimpleModel) {
         model[host] = {table.name, info.substr(info.find(' ') + 1) + "/" + host + " " +
                                        info.substr(0, info.find(' '))};
     push(tables, removed, is_whole);
-    std::string expected;
-    for (const auto& [host, item] : model) expected += (expected.empty() ? "" : "; ") + item.second;
-    ASSERT_EQ(all(), expected) << "round " << round;
+    FakeRegistry::Texts expected;
+    for (const auto& [host, item] : model) expected.insert(item.second);
+    ASSERT_EQ(registry_.texts(), expected) << "round " << round;
     ASSERT_EQ(held_.size(), model.size()) << "round " << round;
   }
 }

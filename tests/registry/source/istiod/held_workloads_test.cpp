@@ -3,11 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <map>
 #include <optional>
 
-#include "registry/snapshot/stored_resource.hpp"
+#include "tests/registry/source/fake_registry.hpp"
 
 namespace meshdns::registry::istiod {
 namespace {
@@ -46,7 +44,6 @@ class ShortReader final : public MessageReader {
   }
 };
 
-// Plays the registry: the keys that the origin holds after all changes.
 class HeldWorkloadsTest : public ::testing::Test {
  protected:
   struct Pushed {
@@ -62,37 +59,18 @@ class HeldWorkloadsTest : public ::testing::Test {
     for (const Pushed& one : addresses)
       push.addresses.push_back({one.name, one.version, one.content});
     auto difference = *(limited_ ? *limited_ : held_).take(push, reader_);
-    for (const OriginChange& change : difference.changes) apply(change);
+    registry_.apply(difference.changes);
     return difference;
-  }
-
-  void apply(const OriginChange& change) {
-    EXPECT_EQ(change.origin, "istiod");
-    if (change.effect == Effect::Replace)
-      std::erase_if(objects_, [&](const auto& object) {
-        return std::ranges::find(change.kept, object.second) == change.kept.end();
-      });
-    change.resources.for_each([&](std::string_view encoded, std::uint32_t) {
-      const auto stored = StoredResource::of_encoded(encoded, 1, 0);
-      objects_[stored->label()] = stored->key_hash();
-    });
-    std::erase_if(objects_, [&](const auto& object) {
-      return std::ranges::find(change.removed, object.second) != change.removed.end();
-    });
-    findings_ = change.findings;
   }
 
   // The registry has this ServiceEntry of an earlier run.
   void hold(const std::string& name) {
     const ResourceKey key{Kind::ServiceEntry, "", "shop", name};
-    objects_[key.to_string()] = hash_of(key);
+    registry_.hold("istiod", key, key.to_string());
   }
 
-  std::string all() const {
-    std::string text;
-    for (const auto& [label, key] : objects_) text += (text.empty() ? "" : ", ") + label;
-    return text;
-  }
+  std::string all() const { return registry_.print(", "); }
+  const std::vector<Finding>& findings() { return registry_.findings["istiod"]; }
 
   void held_limits(std::size_t names, std::size_t parts) {
     limited_.emplace("istiod", WorkloadRules(), HeldLimits{names, parts});
@@ -100,9 +78,8 @@ class HeldWorkloadsTest : public ::testing::Test {
 
   ShortReader reader_;
   HeldWorkloads held_{"istiod", {}};
-  std::optional<HeldWorkloads> limited_;          // held_limits(): instead of held_
-  std::map<std::string, std::uint64_t> objects_;  // hash_of(key), by label
-  std::vector<Finding> findings_;
+  std::optional<HeldWorkloads> limited_;  // held_limits(): instead of held_
+  FakeRegistry registry_;
 };
 
 TEST_F(HeldWorkloadsTest, TheFirstPushReplacesWhatAnEarlierRunHad) {
@@ -126,7 +103,7 @@ TEST_F(HeldWorkloadsTest, APushWithoutNewsChangesNothingAndReadsNothing) {
 
 TEST_F(HeldWorkloadsTest, AWorkloadLeavesTheSlicesOfServicesThatItServesNoMore) {
   push({{"c//Pod/shop/p", "=ab"}});
-  EXPECT_EQ(objects_.size(), 3U);
+  EXPECT_EQ(registry_.texts().size(), 3U);
   push({{"c//Pod/shop/p", "=b"}});
   EXPECT_EQ(all(), "EndpointSlice shop/b/c//Pod/shop/p, Pod c:shop/p");
   push({}, {"c//Pod/shop/p"});
@@ -156,12 +133,12 @@ TEST_F(HeldWorkloadsTest, AFaultyResourceKeepsItsEarlierVersion) {
             "resources are refused");
   EXPECT_EQ(all(), "ServiceEntry shop/a.example, ServiceEntry shop/b.example");
   EXPECT_EQ(held_.refused(), 2U);
-  ASSERT_EQ(findings_.size(), 2U);
-  EXPECT_EQ(findings_[1].object + ": " + findings_[1].message, "shop/c: is no Address message");
+  ASSERT_EQ(findings().size(), 2U);
+  EXPECT_EQ(findings()[1].object + ": " + findings()[1].message, "shop/c: is no Address message");
   EXPECT_EQ(push({{"shop/a.example", "a.example"}}).refusal, "");
   push({}, {"shop/c"});
   EXPECT_EQ(held_.refused(), 0U);
-  EXPECT_TRUE(findings_.empty());
+  EXPECT_TRUE(findings().empty());
 }
 
 TEST_F(HeldWorkloadsTest, AFaultyResourceKeepsWhatAnEarlierRunHad) {
@@ -188,7 +165,7 @@ TEST_F(HeldWorkloadsTest, TheNextStreamBeginsAnewWithMoreThanARequestHolds) {
   push({{"shop/b.example", "b.example"}, {"shop/c.example", "c.example"}});
   EXPECT_EQ(all(), "ServiceEntry shop/b.example, ServiceEntry shop/c.example");
   push({{"shop/d.example", "d.example"}});
-  EXPECT_EQ(objects_.size(), 3U);
+  EXPECT_EQ(registry_.texts().size(), 3U);
   EXPECT_EQ(held_.begin_stream().size(), 3U);
 }
 
@@ -248,7 +225,7 @@ TEST_F(HeldWorkloadsTest, LimitsTheFindings) {
     all.push_back({"shop/" + std::to_string(i), "!"});
   push(all);
   EXPECT_EQ(held_.refused(), HeldWorkloads::kMaxFaulty + 5);
-  EXPECT_EQ(findings_.size(), HeldWorkloads::kMaxFaulty);
+  EXPECT_EQ(findings().size(), HeldWorkloads::kMaxFaulty);
 }
 
 }  // namespace

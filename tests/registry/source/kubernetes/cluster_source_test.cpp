@@ -8,8 +8,8 @@
 #include <random>
 #include <set>
 
+#include "tests/registry/source/fake_registry.hpp"
 #include "tests/registry/source/kubernetes/fake_api.hpp"
-#include "tests/registry/source/kubernetes/kept_sink.hpp"
 
 namespace meshdns::registry::kubernetes {
 namespace {
@@ -102,7 +102,7 @@ class ClusterSourceTest : public ::testing::Test {
   ClusterSourceOptions options_;
   FakeScheduler scheduler_;
   FakeTransport transport_;
-  KeptSink sink_;
+  FakeRegistry sink_;
   std::unique_ptr<ClusterSource> source_;
 };
 
@@ -116,7 +116,7 @@ TEST_F(ClusterSourceTest, IsCompleteWhenEverythingIsListed) {
   list_slices();
   pass(1'000);
   EXPECT_TRUE(sink_.complete);
-  EXPECT_THAT(sink_.labels(), ElementsAre("Service shop/web"));
+  EXPECT_THAT(sink_.texts(), ElementsAre("Service shop/web"));
   EXPECT_THAT(sink_.all_origins,
               ElementsAre("kubernetes:t/endpointslices.discovery.k8s.io[headless]",
                           "kubernetes:t/endpointslices.discovery.k8s.io[other]",
@@ -130,7 +130,7 @@ TEST_F(ClusterSourceTest, AppliesWhatComesTogetherInOneBatch) {
     transport_.send(kServices, event("ADDED", service("s" + std::to_string(i), 200 + i)));
   pass(5);
   EXPECT_LE(sink_.batches, before + 2);
-  EXPECT_EQ(sink_.labels().size(), 101U);
+  EXPECT_EQ(sink_.texts().size(), 101U);
 }
 
 TEST_F(ClusterSourceTest, TheLastWordOnAnObjectCounts) {
@@ -139,7 +139,7 @@ TEST_F(ClusterSourceTest, TheLastWordOnAnObjectCounts) {
                   event("ADDED", service("a", 201)) + event("DELETED", service("a", 202)) +
                       event("DELETED", service("web", 203)) + event("ADDED", service("web", 204)));
   pass(5);
-  EXPECT_THAT(sink_.labels(), ElementsAre("Service shop/web"));
+  EXPECT_THAT(sink_.texts(), ElementsAre("Service shop/web"));
 }
 
 // Seen of a server that was asked for a list while a Service was made anew.
@@ -149,7 +149,7 @@ TEST_F(ClusterSourceTest, TheEndOfAListTakesNothingAwayThatCameAfterIt) {
   list(kServices, event("ADDED", service("other", 90)));
   transport_.send(kServices, event("ADDED", service("web", 101)));
   pass(5);
-  EXPECT_THAT(sink_.labels(), ElementsAre("Service shop/other", "Service shop/web"));
+  EXPECT_THAT(sink_.texts(), ElementsAre("Service shop/other", "Service shop/web"));
 }
 
 TEST_F(ClusterSourceTest, KeepsTheLastGoodVersionOfAFaultyObject) {
@@ -158,7 +158,7 @@ TEST_F(ClusterSourceTest, KeepsTheLastGoodVersionOfAFaultyObject) {
                   event("MODIFIED", object("web", 201, R"(,"spec":{"clusterIP":"10.0.0.300"})")) +
                       event("ADDED", service("other", 202)));
   pass(5);
-  EXPECT_THAT(sink_.labels(), ElementsAre("Service shop/other", "Service shop/web"));
+  EXPECT_THAT(sink_.texts(), ElementsAre("Service shop/other", "Service shop/web"));
   ASSERT_EQ(sink_.findings["kubernetes:t/services"].size(), 1U);
   EXPECT_THAT(sink_.findings["kubernetes:t/services"][0].to_string(),
               HasSubstr("kubernetes:t/services: error: Service shop/web: spec.clusterIP"));
@@ -208,7 +208,7 @@ class SliceSearchTest : public ClusterSourceTest {
     ASSERT_TRUE(transport_.answer(searches().back(), 200, list_of_slices(slices)));
     pass(5);
   }
-  bool has(const std::string& label) const { return sink_.labels().contains(label); }
+  bool has(const std::string& label) const { return sink_.texts().contains(label); }
   std::string labelled_watch() const {
     for (const auto& path : transport_.paths)
       if (path.contains("labelSelector=service")) return path;
@@ -235,7 +235,7 @@ TEST_F(SliceSearchTest, ListsTheSlicesOfAServiceWithoutTheLabelOnceAndAgainLater
   EXPECT_THAT(searches().back(), HasSubstr("/namespaces/shop/endpointslices?"));
   EXPECT_THAT(searches().back(), HasSubstr("service-name%3Ddb"));
   answer_search(slice("db-1", "db", 50) + "," + slice("web-1", "web", 51));
-  EXPECT_THAT(sink_.labels(),
+  EXPECT_THAT(sink_.texts(),
               ElementsAre("EndpointSlice shop/db-1", "Service shop/db", "Service shop/web"));
   pass(9'500);
   EXPECT_EQ(searches().size(), 1U) << "not watched";
@@ -313,7 +313,7 @@ TEST_F(SliceSearchTest, AServiceMayGoWhileItsListIsUnderWay) {
   transport_.send(searches().back(), list_of_slices(slice("db-1", "db", 50)));
   transport_.end(searches().back());
   pass(20'000);
-  EXPECT_THAT(sink_.labels(), ElementsAre("Service shop/web"));
+  EXPECT_THAT(sink_.texts(), ElementsAre("Service shop/web"));
   EXPECT_EQ(searches().size(), 1U);
   transport_.send(kServices, event("ADDED", headless("db", 203)));
   pass(1'200);
@@ -324,7 +324,7 @@ TEST_F(SliceSearchTest, WhatWasFoundGoesWithItsService) {
   find_slice();
   transport_.send(kServices, event("MODIFIED", service("db", 202)));
   pass(5);
-  EXPECT_THAT(sink_.labels(), ElementsAre("Service shop/db", "Service shop/web"));
+  EXPECT_THAT(sink_.texts(), ElementsAre("Service shop/db", "Service shop/web"));
   transport_.send(kServices, event("MODIFIED", headless("db", 203)));
   pass(1'200);
   answer_search(slice("db-1", "db", 50));
@@ -428,7 +428,7 @@ TEST_F(SliceSearchTest, WhatAnEarlierRunFoundStaysUntilItHasBeenLookedFor) {
   EXPECT_TRUE(has("EndpointSlice shop/old-1"));
   answer_search(slice("db-1", "db", 50));
   pass(500);
-  EXPECT_THAT(sink_.labels(), ElementsAre("EndpointSlice shop/db-1", "Service shop/db"));
+  EXPECT_THAT(sink_.texts(), ElementsAre("EndpointSlice shop/db-1", "Service shop/db"));
   EXPECT_THAT(sink_.all_origins, Contains(found));
 }
 
@@ -482,7 +482,7 @@ class HostileObjectTest : public ClusterSourceTest {
   void expect_refused(const HostileObject& hostile) {
     SCOPED_TRACE(hostile.what);
     pass(1'000);
-    EXPECT_THAT(sink_.labels(), ElementsAre("Service shop/other", "Service shop/web"));
+    EXPECT_THAT(sink_.texts(), ElementsAre("Service shop/other", "Service shop/web"));
     const auto& findings = sink_.findings["kubernetes:t/services"];
     ASSERT_FALSE(findings.empty());
     const std::string line = findings.front().to_string();
@@ -502,7 +502,7 @@ class HostileObjectTest : public ClusterSourceTest {
   }
   void begin_anew() {
     source_ = std::make_unique<ClusterSource>(options_, transport_, scheduler_, no_jitter, sink_);
-    sink_ = {};
+    sink_ = FakeRegistry();
     source_->start();
     answer_discovery();
   }
@@ -545,7 +545,7 @@ TEST_F(HostileObjectTest, MayNestAsDeepInAWatchAsInAPage) {
   transport_.send(
       kServices, event("ADDED", deep("watched", 201, 64)) + event("ADDED", deep("worse", 202, 65)));
   pass(1'000);
-  EXPECT_THAT(sink_.labels(), ElementsAre("Service shop/listed", "Service shop/watched"));
+  EXPECT_THAT(sink_.texts(), ElementsAre("Service shop/listed", "Service shop/watched"));
   EXPECT_EQ(services().refused, 2U);
 }
 
@@ -570,14 +570,14 @@ TEST_F(HostileObjectTest, LeavesItsLastGoodVersionAndGoesWhenItIsDeleted) {
   list(kServices, event("ADDED", service("web", 7)));
   transport_.send(kServices, event("MODIFIED", unreadable));
   pass();
-  EXPECT_THAT(sink_.labels(), ElementsAre("Service shop/web"));
+  EXPECT_THAT(sink_.texts(), ElementsAre("Service shop/web"));
   transport_.send(kServices, R"({"type":"ERROR","object":{"code":410,"reason":"Expired"}})");
   list(kServices, event("ADDED", unreadable));
   pass();
-  EXPECT_THAT(sink_.labels(), ElementsAre("Service shop/web")) << "though no list has shown it";
+  EXPECT_THAT(sink_.texts(), ElementsAre("Service shop/web")) << "though no list has shown it";
   transport_.send(kServices, event("DELETED", unreadable));
   pass();
-  EXPECT_THAT(sink_.labels(), IsEmpty());
+  EXPECT_THAT(sink_.texts(), IsEmpty());
 }
 
 // Any of the objects may be the one that cannot be told apart: none is taken for gone.
@@ -588,7 +588,7 @@ TEST_F(HostileObjectTest, WithoutANameTakesNothingAway) {
   transport_.send(kServices, R"({"type":"ERROR","object":{"code":410,"reason":"Expired"}})");
   list(kServices, event("ADDED", service("web", 7)) + event("ADDED", nameless));
   pass();
-  EXPECT_THAT(sink_.labels(), ElementsAre("Service shop/gone", "Service shop/web"));
+  EXPECT_THAT(sink_.texts(), ElementsAre("Service shop/gone", "Service shop/web"));
   EXPECT_EQ(services().refused, 1U);
   ASSERT_EQ(sink_.findings["kubernetes:t/services"].size(), 1U);
   EXPECT_THAT(sink_.findings["kubernetes:t/services"][0].message,
@@ -789,14 +789,14 @@ TEST_F(ClusterSourceTest, FollowsAKindFromTheMomentThatItsCrdIsThere) {
                              R"(,"spec":{"hosts":["a.example.org"],"ports":[{"number":80,)"
                              R"("name":"http","protocol":"HTTP"}],"resolution":"DNS"})")));
   pass(5);
-  EXPECT_TRUE(sink_.labels().contains("ServiceEntry shop/e"));
+  EXPECT_TRUE(sink_.texts().contains("ServiceEntry shop/e"));
   // And no longer once it is gone.
   transport_.send(kCrds, event("DELETED", object("serviceentries.networking.istio.io", 202)));
   pass(150);
   answer_discovery(false);
   pass(50);
   EXPECT_EQ(transport_.find(kEntries), nullptr);
-  EXPECT_THAT(sink_.labels(), ElementsAre("Service shop/web"));
+  EXPECT_THAT(sink_.texts(), ElementsAre("Service shop/web"));
 }
 
 constexpr std::string_view kEntryRest =
@@ -821,7 +821,7 @@ class MissingKindTest : public ClusterSourceTest {
     pass(1'000);
     ASSERT_TRUE(sink_.complete);
   }
-  bool has_entry() { return sink_.labels().contains("ServiceEntry shop/e"); }
+  bool has_entry() { return sink_.texts().contains("ServiceEntry shop/e"); }
   std::string trouble() const {
     const SourceStatus status = source_->status();
     for (const auto& each : status.cluster->collections)
@@ -933,7 +933,7 @@ TEST_F(ClusterSourceTest, OnlyOneAsksAServerThatIsAway) {
   }
   EXPECT_LT(transport_.paths.size() - before, 60U) << "in a minute, of five collections";
   EXPECT_THAT(source_->status().last_error, HasSubstr("has not answered for"));
-  EXPECT_THAT(sink_.labels(), ElementsAre("Service shop/web"));
+  EXPECT_THAT(sink_.texts(), ElementsAre("Service shop/web"));
   // As soon as one is answered, all ask.
   for (int i = 0; i < 100 && transport_.open() == 0; ++i) pass(100);
   transport_.begin("/");
@@ -969,7 +969,7 @@ TEST_F(ClusterSourceTest, LeavesAConnectionThatBringsNothingWithin45Seconds) {
   EXPECT_EQ(transport_.open(), watches);
   EXPECT_THAT(transport_.find(kServices)->path, HasSubstr("resourceVersion=101"));
   EXPECT_THAT(sink_.notices.back(), HasSubstr("brings no answers any more"));
-  EXPECT_THAT(sink_.labels(), ElementsAre("Service shop/api", "Service shop/web"));
+  EXPECT_THAT(sink_.texts(), ElementsAre("Service shop/api", "Service shop/web"));
 }
 
 // As after a request without an answer: the next ones go over a new connection.

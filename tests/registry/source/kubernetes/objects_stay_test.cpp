@@ -7,11 +7,10 @@
 #include <cstdlib>
 #include <map>
 #include <random>
-#include <set>
 
 #include "registry/source/kubernetes/cluster_source.hpp"
+#include "tests/registry/source/fake_registry.hpp"
 #include "tests/registry/source/kubernetes/fake_api.hpp"
-#include "tests/registry/source/kubernetes/kept_sink.hpp"
 
 namespace meshdns::registry::kubernetes {
 namespace {
@@ -78,8 +77,8 @@ class SimulatedServer final : public FakeTransport {
     return all;
   }
   // As the sink calls them.
-  Labels labels() {
-    Labels all;
+  FakeRegistry::Texts labels() {
+    FakeRegistry::Texts all;
     for (const SimulatedKind& kind : kKinds)
       for (const auto& name : names(kind.plural))
         if (kind.plural == "namespaces")
@@ -323,7 +322,7 @@ class ObjectsStayTest : public ::testing::Test {
   void begin(std::uint64_t seed) {
     source_.reset();
     server_ = std::make_unique<SimulatedServer>(seed);
-    sink_ = {};
+    sink_ = FakeRegistry();
     last_name_ = 0;
     restart();
   }
@@ -333,7 +332,8 @@ class ObjectsStayTest : public ::testing::Test {
     options.naming.source = "kubernetes:t";
     options.needs.root_namespace_is_set = true;
     options.reflector.page_size = 2;
-    options.known = sink_.known();
+    for (const auto& [origin, held] : sink_.origins)
+      options.known.insert(origin.substr(origin.find('/') + 1));
     source_ =
         std::make_unique<ClusterSource>(options, *server_, scheduler_, [] { return 0.5; }, sink_);
     source_->start();
@@ -373,8 +373,8 @@ class ObjectsStayTest : public ::testing::Test {
     return text;
   }
   // Pods are followed in the namespaces of ServiceEntries alone.
-  Labels expected() {
-    Labels all = server_->labels();
+  FakeRegistry::Texts expected() {
+    FakeRegistry::Texts all = server_->labels();
     if (server_->names("serviceentries").empty())
       std::erase_if(all, [](const std::string& label) { return label.starts_with("Pod "); });
     return all;
@@ -382,7 +382,7 @@ class ObjectsStayTest : public ::testing::Test {
 
   FakeScheduler scheduler_;
   std::unique_ptr<SimulatedServer> server_;
-  KeptSink sink_;
+  FakeRegistry sink_;
   std::unique_ptr<ClusterSource> source_;
   int last_name_ = 0;
 };
@@ -395,13 +395,13 @@ TEST_F(ObjectsStayTest, WhatTheServerHasStaysAndWhatItLacksLeaves) {
     begin(seed);
     server_->shows_definitions = seed % 3 != 0;
     for (int step = 0; step < 250; ++step) {
-      const Labels before = sink_.labels();
-      const Labels had = expected();
+      const FakeRegistry::Texts before = sink_.texts();
+      const FakeRegistry::Texts had = expected();
       if (server_->chance(60)) change_the_store();
       change_the_mood();
       pass(Milliseconds(200 * (1 + server_->below(15))));
-      const Labels after = sink_.labels();
-      const Labels has = expected();
+      const FakeRegistry::Texts after = sink_.texts();
+      const FakeRegistry::Texts has = expected();
       for (const auto& label : before) {
         const bool stays = had.contains(label) && has.contains(label);
         ASSERT_TRUE(!stays || after.contains(label)) << label << " has left in step " << step;
@@ -411,7 +411,7 @@ TEST_F(ObjectsStayTest, WhatTheServerHasStaysAndWhatItLacksLeaves) {
     server_->has_faults = false;
     // A refusal (403) is tried again after two minutes.
     pass(KindDiscovery::kAbsenceLimit + Milliseconds(130'000));
-    ASSERT_EQ(sink_.labels(), expected()) << state();
+    ASSERT_EQ(sink_.texts(), expected()) << state();
     ASSERT_TRUE(sink_.complete);
   }
 }
