@@ -26,6 +26,8 @@ class TakenPort {
   }
 
   const SocketAddress& address() const { return address_; }
+  // The socket that receives what is sent to the port over UDP.
+  int udp() const { return udp_.get(); }
   void release() {
     udp_ = FileDescriptor();
     tcp_ = FileDescriptor();

@@ -3,11 +3,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <array>
+
+#include "tests/dnsd/taken_port.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -16,28 +16,15 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// A socket that stands for a worker's.
 class AddressReachTest : public testing::Test {
  protected:
-  AddressReachTest() {
-    sockaddr_in own{};
-    own.sin_family = AF_INET;
-    own.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof own;
-    auto* const any = reinterpret_cast<sockaddr*>(&own);
-    EXPECT_EQ(::bind(fd_, any, size), 0);
-    EXPECT_EQ(::getsockname(fd_, any, &size), 0);
-    addresses_ = {{IpAddress::v4({127, 0, 0, 1}), ntohs(own.sin_port), ""}};
-  }
-  ~AddressReachTest() override { ::close(fd_); }
-
   // Ticks once a second; the worker reads probes, or they are lost.
   void pass(unsigned seconds, bool is_read, bool is_sure = true) {
     for (unsigned i = 0; i < seconds; ++i) {
       watch_.tick(now_ += std::chrono::seconds(1), addresses_, is_sure);
       std::array<std::uint8_t, 512> datagram;
       for (;;) {
-        const ssize_t size = ::recv(fd_, datagram.data(), datagram.size(), MSG_DONTWAIT);
+        const ssize_t size = ::recv(port_.udp(), datagram.data(), datagram.size(), MSG_DONTWAIT);
         if (size <= 0) break;
         ++received_;
         if (is_read)
@@ -46,8 +33,8 @@ class AddressReachTest : public testing::Test {
     }
   }
 
-  const int fd_ = ::socket(AF_INET, SOCK_DGRAM, 0);
-  std::vector<SocketAddress> addresses_;
+  const test::TakenPort port_;  // stands for a worker's socket
+  std::vector<SocketAddress> addresses_{port_.address()};
   Log log_{{.level = LogLevel::Off}};
   AddressReach watch_{log_};
   AddressReach::Time now_{std::chrono::hours(1)};
