@@ -24,23 +24,10 @@ bool is_gateway_host(std::string_view text) {
   return is_fqdn(text.starts_with("*.") ? text.substr(2) : text) && !IpAddress::parse(text);
 }
 
-// The parts of a list that is separated by commas, without the blanks around them.
-template <typename Visit>
-void for_each_part_of_list(std::string_view text, const Visit& visit) {
-  while (!text.empty()) {
-    const std::size_t comma = std::min(text.find(','), text.size());
-    std::string_view part = text.substr(0, comma);
-    text.remove_prefix(std::min(comma + 1, text.size()));
-    while (part.starts_with(' ')) part.remove_prefix(1);
-    while (part.ends_with(' ')) part.remove_suffix(1);
-    if (!part.empty()) visit(part);
-  }
-}
-
 void add_hostnames(Object& object, std::string_view annotation, DnsAnnotations& dns) {
   const auto text = object.annotation(annotation);
   if (!text) return;
-  for_each_part_of_list(*text, [&](std::string_view part) {
+  for_each_part(*text, " ", [&](std::string_view part) {
     if (!is_gateway_host(part))
       return object.annotation_finding(Severity::Warning, annotation,
                                        in_quotes(part) + " is not a host name; it is left out");
@@ -51,7 +38,7 @@ void add_hostnames(Object& object, std::string_view annotation, DnsAnnotations& 
 void add_targets(Object& object, DnsAnnotations& dns) {
   const auto text = object.annotation(kTarget);
   if (!text) return;
-  for_each_part_of_list(*text, [&](std::string_view part) {
+  for_each_part(*text, " ", [&](std::string_view part) {
     const auto ip = IpAddress::parse(part);
     if (!ip && !is_fqdn(part))
       return object.annotation_finding(

@@ -338,6 +338,19 @@ const Node* find_below(const Node& object, std::initializer_list<std::string_vie
 // "False"; else null.  `status`: null: there is none.
 const Node* find_condition(const Node* status, std::string_view type, std::string_view is);
 
+// Calls `visit` for each part of a text with commas that is not empty without `blanks` around it.
+template <typename Visit>
+void for_each_part(std::string_view text, std::string_view blanks, const Visit& visit) {
+  while (!text.empty()) {
+    const std::size_t comma = std::min(text.find(','), text.size());
+    std::string_view part = text.substr(0, comma);
+    text.remove_prefix(std::min(comma + 1, text.size()));
+    part.remove_prefix(std::min(part.find_first_not_of(blanks), part.size()));
+    part = part.substr(0, part.find_last_not_of(blanks) + 1);
+    if (!part.empty()) visit(part);
+  }
+}
+
 // Calls `visit` for the elements of a list that may be absent; a warning when it is none.
 template <typename Visit>
 void for_each_of(Report& report, const Field& parent, std::string_view name, const Visit& visit) {

@@ -111,14 +111,7 @@ void read_cluster_ips(Report& report, const Fields& spec, KubeService& service) 
 // Comma-separated and, as Istio has it, never judged.
 ExportTo split_export_to(std::string_view text) {
   ExportTo out;
-  while (!text.empty()) {
-    const std::size_t comma = std::min(text.find(','), text.size());
-    std::string_view part = text.substr(0, comma);
-    text.remove_prefix(std::min(comma + 1, text.size()));
-    while (!part.empty() && (part.front() == ' ' || part.front() == '\t')) part.remove_prefix(1);
-    while (!part.empty() && (part.back() == ' ' || part.back() == '\t')) part.remove_suffix(1);
-    if (!part.empty()) out.push_back(to_lower(part));
-  }
+  for_each_part(text, " \t", [&](std::string_view part) { out.push_back(to_lower(part)); });
   return out;
 }
 

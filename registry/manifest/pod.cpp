@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // core/v1 Pod: the owner of an address, and the place of a client.
 #include <iterator>
-#include <ranges>
 
 #include "registry/base/host_name.hpp"
 #include "registry/manifest/object.hpp"
@@ -77,13 +76,11 @@ std::string_view proxy_type_of(const Node& spec) {
 
 // Returns whether the annotation, a list with commas, has a template for gateways.
 bool has_gateway_template(std::string_view templates) {
-  for (const auto part : std::views::split(templates, ',')) {
-    std::string_view name(part.begin(), part.end());
-    while (name.starts_with(' ')) name.remove_prefix(1);
-    while (name.ends_with(' ')) name.remove_suffix(1);
-    if (name == "gateway" || name == "kube-gateway" || name == "waypoint") return true;
-  }
-  return false;
+  bool is_one = false;
+  for_each_part(templates, " ", [&](std::string_view name) {
+    is_one |= name == "gateway" || name == "kube-gateway" || name == "waypoint";
+  });
+  return is_one;
 }
 
 // As Istio knows the type of a proxy: by what it runs with.  Before the injection, and in a
