@@ -240,9 +240,7 @@ void Deriver::note_limits() {
 
 // The port of an endpoint: its own for the service port's name, else the target port, else the
 // service port.
-std::uint16_t Deriver::subset_of(const ServiceEntry& entry, const PortNumbers& own,
-                                 EndpointList& list) {
-  std::vector<ServicePort> ports = entry.ports;
+std::vector<ServicePort> Deriver::ports_at(std::vector<ServicePort> ports, const PortNumbers& own) {
   for (ServicePort& port : ports) {
     const auto named = std::ranges::find(own, port.name, &PortNumbers::value_type::first);
     if (named != own.end())
@@ -251,7 +249,12 @@ std::uint16_t Deriver::subset_of(const ServiceEntry& entry, const PortNumbers& o
       port.number = port.target_port;
     port.target_port = 0;
   }
-  const Ref<const PortList> interned = tables_.ports.intern(ports);
+  return ports;
+}
+
+std::uint16_t Deriver::subset_of(const ServiceEntry& entry, const PortNumbers& own,
+                                 EndpointList& list) {
+  const Ref<const PortList> interned = tables_.ports.intern(ports_at(entry.ports, own));
   const auto [it, is_new] =
       subsets_.try_emplace(interned.get(), static_cast<std::uint16_t>(list.ports.size()));
   // More lists than an index counts: the rest has the ports of the first.
@@ -264,16 +267,13 @@ std::uint16_t Deriver::subset_of(const ServiceEntry& entry, const PortNumbers& o
 
 void Deriver::add_pod(const Pod& pod, EndpointList& list) {
   for (const auto& ip : pod.ips) {
-    EndpointEntry e;
-    e.address = ip;
-    e.ready = pod.ready;
-    e.network = network_at({.network = pod.meta.network, .cluster = pod.meta.cluster}, ip);
-    e.cluster = symbol_or_null(pod.meta.cluster);
-    e.pod_name = pod.meta.name;
-    e.node_name = pod.node_name;
-    e.subset = entry_subset_;
-    e.place = place_of_pod(pod);
-    list.entries.push_back(std::move(e));
+    EndpointEntry& added =
+        add_address(ip, {.network = pod.meta.network, .cluster = pod.meta.cluster}, list);
+    added.ready = pod.ready;
+    added.pod_name = pod.meta.name;
+    added.node_name = pod.node_name;
+    added.subset = entry_subset_;
+    added.place = place_of_pod(pod);
   }
 }
 
@@ -292,20 +292,20 @@ void Deriver::add_spec(const EntryEndpoint& endpoint, const ServiceEntry& entry,
   const NetworkScope scope{.network = spec.network.empty() ? meta.network : spec.network,
                            .cluster = meta.cluster};
   if (how == Reached::ByName) return add_name(spec.address, entry, weight, scope, list);
-  add_address(*IpAddress::parse(spec.address), weight, scope, endpoint.healthy, list);
+  EndpointEntry& added = add_address(*IpAddress::parse(spec.address), scope, list);
+  added.weight = weight;
+  added.ready = endpoint.healthy;
 }
 
-void Deriver::add_address(const IpAddress& ip, std::uint32_t weight, const NetworkScope& scope,
-                          bool ready, EndpointList& list) {
-  EndpointEntry e;
-  e.address = ip;
-  e.ready = ready;
-  e.weight = weight;
-  e.network = network_at(scope, ip);
-  e.cluster = symbol_or_null(scope.cluster);
-  e.subset = subset_;
-  e.place = place_;
-  list.entries.push_back(std::move(e));
+EndpointEntry& Deriver::add_address(const IpAddress& ip, const NetworkScope& scope,
+                                    EndpointList& list) {
+  EndpointEntry& added = list.entries.emplace_back();
+  added.address = ip;
+  added.network = network_at(scope, ip);
+  added.cluster = symbol_or_null(scope.cluster);
+  added.subset = subset_;
+  added.place = place_;
+  return added;
 }
 
 void Deriver::note_resolved(const ResolvedName& name) {
@@ -336,7 +336,7 @@ void Deriver::add_name(std::string_view name, const ServiceEntry& entry, std::ui
     if (has && entry.resolution == Resolution::DnsRoundRobin) continue;
     has = true;
     if (++resolved_addresses_ > kMaxResolvedAddresses) continue;
-    add_address(address, weight, scope, true, list);
+    add_address(address, scope, list).weight = weight;
   }
 }
 

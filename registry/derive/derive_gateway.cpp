@@ -72,22 +72,10 @@ void Deriver::from_gateways(const std::vector<DecodedRef>& claims) {
     return;
   }
   record_->answer = AnswerKind::Vips;
-  answer_gateway_addresses(of_cluster);
-}
-
-void Deriver::answer_gateway_addresses(
-    const std::map<std::string_view, const GatewayAnswer*>& of_cluster) {
-  AddressSetBuilder all;
-  for (const auto& [cluster, answer] : of_cluster) {
-    AddressSetBuilder own;
-    for (const auto& address : answer->addresses) {
-      all.add(address);
-      own.add(address);
-    }
-    if (of_cluster.size() > 1 && !own.empty())
-      details().by_cluster.push_back({nullptr, tables_.symbols.intern(cluster), own.take()});
-  }
-  set_addresses(all.take());
+  std::vector<ClusterAddresses> addresses;
+  for (const auto& [cluster, answer] : of_cluster)
+    addresses.emplace_back(cluster, &answer->addresses);
+  set_addresses(take_addresses(addresses));
 }
 
 }  // namespace meshdns::registry

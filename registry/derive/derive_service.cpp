@@ -145,24 +145,30 @@ void Deriver::add_alias_target(const KubeService& service) {
 }
 
 void Deriver::answer_cluster_ips(const Stored<KubeService>& services) {
-  AddressSetBuilder all;
-  const std::string_view first_cluster = services.front().first->meta.cluster;
-  const bool several_clusters = std::ranges::any_of(
-      services, [&](const auto& s) { return s.first->meta.cluster != first_cluster; });
-  for (const auto& [service, stored] : services) {
-    AddressSetBuilder own;
-    for (const auto& ip : service->cluster_ips) {
-      all.add(ip);
-      own.add(ip);
-    }
-    if (several_clusters && !own.empty())
-      details().by_cluster.push_back(
-          {nullptr, tables_.symbols.intern(service->meta.cluster), own.take()});
-  }
+  std::vector<ClusterAddresses> of_clusters;
+  for (const auto& [service, stored] : services)
+    of_clusters.emplace_back(service->meta.cluster, &service->cluster_ips);
+  AddressSet all = take_addresses(of_clusters);
   record_->answer = all.empty() ? AnswerKind::NoAddress : AnswerKind::Vips;
   if (settings_.ignore_empty_service && !has_ready_endpoint())
     record_->answer = AnswerKind::NoReadyEndpoints;
-  set_addresses(all.take());
+  set_addresses(std::move(all));
+}
+
+AddressSet Deriver::take_addresses(const std::vector<ClusterAddresses>& of_clusters) {
+  const bool are_several = std::ranges::any_of(
+      of_clusters, [&](const auto& each) { return each.first != of_clusters.front().first; });
+  AddressSetBuilder all;
+  for (const auto& [cluster, addresses] : of_clusters) {
+    AddressSetBuilder own;
+    for (const IpAddress& address : *addresses) {
+      all.add(address);
+      own.add(address);
+    }
+    if (are_several && !own.empty())
+      details().by_cluster.push_back({nullptr, tables_.symbols.intern(cluster), own.take()});
+  }
+  return all.take();
 }
 
 bool Deriver::has_ready_endpoint() const {
@@ -216,32 +222,13 @@ void Deriver::add_selected_workloads(const KubeService& service, EndpointList& l
     const ObjectMeta& meta = workload.meta;
     const NetworkScope scope{.network = spec.network.empty() ? meta.network : spec.network,
                              .cluster = meta.cluster};
-    EndpointEntry entry;
-    entry.address = *address;
-    entry.ready = workload.healthy || service.publish_not_ready_addresses;
-    entry.network = network_at(scope, *address);
-    entry.cluster = symbol_or_null(meta.cluster);
-    entry.place = place_of_spec(spec);
-    entry.subset = static_cast<std::uint16_t>(list.ports.size());
-    list.ports.push_back(tables_.ports.intern(ports_of_workload(service, spec)));
-    if (record_->provider == Provider::MultiCluster) append_cluster_id(meta.cluster, entry);
-    list.entries.push_back(std::move(entry));
+    EndpointEntry& added = add_address(*address, scope, list);
+    added.ready = workload.healthy || service.publish_not_ready_addresses;
+    added.place = place_of_spec(spec);
+    added.subset = static_cast<std::uint16_t>(list.ports.size());
+    list.ports.push_back(tables_.ports.intern(ports_at(service.ports, spec.ports)));
+    if (record_->provider == Provider::MultiCluster) append_cluster_id(meta.cluster, added);
   }
-}
-
-std::vector<ServicePort> Deriver::ports_of_workload(const KubeService& service,
-                                                    const WorkloadSpec& spec) {
-  std::vector<ServicePort> ports = service.ports;
-  for (ServicePort& port : ports) {
-    const auto own =
-        std::ranges::find(spec.ports, port.name, &std::pair<std::string, std::uint16_t>::first);
-    if (own != spec.ports.end())
-      port.number = own->second;
-    else if (port.target_port != 0)
-      port.number = port.target_port;
-    port.target_port = 0;
-  }
-  return ports;
 }
 
 void Deriver::add_slice(const EndpointSlice& slice, const KubeService* service,

@@ -142,6 +142,9 @@ class Deriver {
   void add_alias_target(const KubeService& service);
 
   void answer_cluster_ips(const Stored<KubeService>& services);
+  // Returns the addresses of all clusters, and notes those of each, if there are several.
+  using ClusterAddresses = std::pair<std::string_view, const std::vector<IpAddress>*>;
+  AddressSet take_addresses(const std::vector<ClusterAddresses>& of_clusters);
 
   bool has_ready_endpoint() const;
 
@@ -152,8 +155,6 @@ class Deriver {
   void add_slices(const Stored<EndpointSlice>& slices, const Stored<KubeService>& services);
   // The WorkloadEntries that the selector of the Service selects.
   void add_selected_workloads(const KubeService& service, EndpointList& list);
-  static std::vector<ServicePort> ports_of_workload(const KubeService& service,
-                                                    const WorkloadSpec& spec);
 
   // `service`: that of the slice's cluster, or null.
   void add_slice(const EndpointSlice& slice, const KubeService* service, EndpointList& list);
@@ -209,8 +210,6 @@ class Deriver {
   bool is_refused_gateway_name();
   // REQUIRES: not empty.
   void from_gateways(const std::vector<DecodedRef>& claims);
-  // `of_cluster`: the answer of each cluster, all of them with addresses or aliases.
-  void answer_gateway_addresses(const std::map<std::string_view, const GatewayAnswer*>& of_cluster);
   StoredRef answering_claim_;
 
   // --- ServiceEntries and name tables (derive_entry.cpp) -----------------------------------------
@@ -258,8 +257,8 @@ class Deriver {
 
   void add_spec(const EntryEndpoint& endpoint, const ServiceEntry& entry, EndpointList& list);
 
-  void add_address(const IpAddress& ip, std::uint32_t weight, const NetworkScope& scope, bool ready,
-                   EndpointList& list);
+  // Adds a ready endpoint with subset_ and place_.  Valid until the next one is added.
+  EndpointEntry& add_address(const IpAddress& ip, const NetworkScope& scope, EndpointList& list);
 
   // Keeps what the record tells of the name, besides its addresses.
   void note_resolved(const ResolvedName& name);
@@ -267,8 +266,10 @@ class Deriver {
   void add_name(std::string_view name, const ServiceEntry& entry, std::uint32_t weight,
                 const NetworkScope& scope, EndpointList& list);
 
-  // The list's subset for endpoints that have the entry's ports with the numbers of `own`, by name.
+  // Of an endpoint, by the names of the service's ports.
   using PortNumbers = std::vector<std::pair<std::string, std::uint16_t>>;
+  static std::vector<ServicePort> ports_at(std::vector<ServicePort> ports, const PortNumbers& own);
+  // The list's subset for endpoints that have the entry's ports with the numbers of `own`.
   std::uint16_t subset_of(const ServiceEntry& entry, const PortNumbers& own, EndpointList& list);
 
   // As above, for endpoints with ports of their own; within the limit of such ports.
