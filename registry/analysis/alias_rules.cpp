@@ -67,12 +67,9 @@ void judge_target(const MeshObjects& mesh, const StoredResource& stored, std::st
     message = "none of the objects that were read is the Service " + in_quotes(target);
     if (existence == Existence::Unseen) message += mesh.guess_of_namespace(ns);
   }
-  out.add({FindingKind::AliasToNowhere,
-           is_certain ? Weight::Warning : Weight::Note,
-           mesh.place_of(stored),
-           std::move(field),
-           message + "; correct the name, or create the Service",
-           {}});
+  out.add({FindingKind::AliasToNowhere, is_certain ? Weight::Warning : Weight::Note,
+           mesh.place_of(stored), std::move(field),
+           message + "; correct the name, or create the Service"});
 }
 
 }  // namespace
@@ -85,13 +82,10 @@ void judge_alias(const MeshObjects& mesh, Judged<KubeService> judged, MeshFindin
   const std::string& target = service.external_name;
   judge_target(mesh, judged.stored, service.meta.cluster, target, "spec.externalName", out);
   if (target == host) {
-    out.add({FindingKind::AliasInACircle,
-             Weight::Error,
-             mesh.place_of(judged.stored),
+    out.add({FindingKind::AliasInACircle, Weight::Error, mesh.place_of(judged.stored),
              "spec.externalName",
              in_quotes(target) + " is the Service itself, which therefore has no address; name the "
-                                 "real target",
-             {}});
+                                 "real target"});
     return;
   }
   const StoredResource* last = circle_from(mesh, host, target);

@@ -70,9 +70,9 @@ struct MeshFinding {
   FindingKind kind = FindingKind::HostClaimedTwice;
   Weight weight = Weight::Warning;
   ObjectPlace place;
-  std::string field;                 // "spec.hosts[1]"
-  std::string message;               // with the remedy
-  std::optional<ObjectPlace> other;  // the object that it is compared with
+  std::string field;                      // "spec.hosts[1]"
+  std::string message;                    // with the remedy
+  std::optional<ObjectPlace> other = {};  // the object that it is compared with
 
   // `PATH:LINE: warning: KIND NAMESPACE/NAME: FIELD: message; see KIND NAMESPACE/NAME (PATH:LINE)
   // [id]`; parts that are empty are left out.

@@ -52,18 +52,15 @@ void judge_endpoints(const MeshObjects& mesh, Judged<ServiceEntry> judged, MeshF
   const bool is_known = gets_vip(mesh, entry) || for_some_host(mesh, entry, is_answered);
   // An entry without ports is there for DNS alone.
   if (is_known && entry.ports.empty()) return;
-  out.add({FindingKind::StaticWithoutEndpoints,
-           is_known ? Weight::Note : Weight::Warning,
-           mesh.place_of(judged.stored),
-           "spec.endpoints",
+  out.add({FindingKind::StaticWithoutEndpoints, is_known ? Weight::Note : Weight::Warning,
+           mesh.place_of(judged.stored), "spec.endpoints",
            is_known
                ? "resolution STATIC without endpoints and workloadSelector: DNS answers the "
                  "addresses, but a proxy has nothing to send connections to; add endpoints, or "
                  "use resolution NONE"
                : "resolution STATIC without endpoints, workloadSelector and addresses: nothing "
                  "answers the hosts, and their queries are forwarded; add endpoints or "
-                 "addresses",
-           {}});
+                 "addresses"});
 }
 
 void judge_addresses(const MeshObjects& mesh, Judged<ServiceEntry> judged, MeshFindings& out) {
@@ -71,14 +68,11 @@ void judge_addresses(const MeshObjects& mesh, Judged<ServiceEntry> judged, MeshF
   for (std::size_t i = 0; i < entry.addresses.size(); ++i) {
     const IpPrefix& prefix = entry.addresses[i];
     if (prefix.is_single() || prefix.network() == prefix) continue;
-    out.add({FindingKind::HostBitsSet,
-             Weight::Warning,
-             mesh.place_of(judged.stored),
+    out.add({FindingKind::HostBitsSet, Weight::Warning, mesh.place_of(judged.stored),
              list_element("spec.addresses", i),
              in_quotes(prefix.to_string()) + " means the whole prefix " +
                  prefix.network().to_string() + "; write that, or the single address " +
-                 prefix.address.to_string(),
-             {}});
+                 prefix.address.to_string()});
   }
   const bool has_prefixes_only =
       !entry.addresses.empty() &&
@@ -86,13 +80,10 @@ void judge_addresses(const MeshObjects& mesh, Judged<ServiceEntry> judged, MeshF
   if (!has_prefixes_only || for_some_host(mesh, entry, is_answered)) return;
   // Proxies route by a prefix, too: with NONE that may be all that is meant.
   const bool may_be_meant = entry.resolution == Resolution::None;
-  out.add({FindingKind::AddressesWithoutAnswer,
-           may_be_meant ? Weight::Note : Weight::Warning,
-           mesh.place_of(judged.stored),
-           "spec.addresses",
+  out.add({FindingKind::AddressesWithoutAnswer, may_be_meant ? Weight::Note : Weight::Warning,
+           mesh.place_of(judged.stored), "spec.addresses",
            "all are prefixes, which are never an answer: queries for the hosts are forwarded; add "
-           "the single addresses that clients connect to",
-           {}});
+           "the single addresses that clients connect to"});
 }
 
 // Returns whether a certificate for `name` ("*.example.org") is one for `host`, or the other way
@@ -125,12 +116,10 @@ void judge_alt_names(const MeshObjects& mesh, Judged<ServiceEntry> judged, MeshF
   const auto guess = nearest_word(canonical_host(entry.subject_alt_names.front()), names);
   out.add({FindingKind::SubjectAltNamesMismatch,
            Weight::Note,  // a server may have a certificate of another name
-           mesh.place_of(judged.stored),
-           "spec.subjectAltNames",
+           mesh.place_of(judged.stored), "spec.subjectAltNames",
            "none of them matches a host or an endpoint of the entry; proxies accept only "
            "certificates with one of these names" +
-               (guess ? " (did you mean " + in_quotes(*guess) + "?)" : std::string()),
-           {}});
+               (guess ? " (did you mean " + in_quotes(*guess) + "?)" : std::string())});
 }
 
 void judge_dynamic_dns(const MeshObjects& mesh, Judged<ServiceEntry> judged, MeshFindings& out) {
@@ -144,15 +133,12 @@ void judge_dynamic_dns(const MeshObjects& mesh, Judged<ServiceEntry> judged, Mes
               "label"
             : "status.addresses has none; let istiod allocate one, or set mesh.auto_allocate: "
               "persistent";
-    out.add({FindingKind::DynamicDnsWithoutVip,
-             Weight::Warning,
-             mesh.place_of(judged.stored),
+    out.add({FindingKind::DynamicDnsWithoutVip, Weight::Warning, mesh.place_of(judged.stored),
              list_element("spec.hosts", i),
              in_quotes(entry.hosts[i]) +
                  " has no virtual address, so its queries are forwarded and connections pass by "
                  "the proxy: " +
-                 std::string(remedy),
-             {}});
+                 std::string(remedy)});
   }
 }
 
@@ -179,13 +165,11 @@ void judge_exports(const MeshObjects& mesh, const StoredResource& stored, const 
     const std::string guess = mesh.guess_of_namespace(to);
     out.add({FindingKind::ExportToUnknownNamespace,
              existence == Existence::Missing ? Weight::Warning : Weight::Note,
-             mesh.place_of(stored),
-             list_element(field, i),
+             mesh.place_of(stored), list_element(field, i),
              (existence == Existence::Missing
                   ? "there is no namespace " + in_quotes(to)
                   : "none of the objects that were read is in the namespace " + in_quotes(to)) +
-                 guess + "; nobody sees the object because of this element",
-             {}});
+                 guess + "; nobody sees the object because of this element"});
   }
   const ExportTo effective = effective_exports(declared, own, mesh.settings());
   if (exports_include(effective, own) || declared.front() == "~") return;
@@ -195,13 +179,10 @@ void judge_exports(const MeshObjects& mesh, const StoredResource& stored, const 
   // A namespace that holds the entries of others has no clients.
   const bool has_clients = mesh.has(Kind::Pod, own) || mesh.has(Kind::WorkloadEntry, own) ||
                            mesh.has_real_service(own) || mesh.has(Kind::Sidecar, own);
-  out.add({FindingKind::HiddenFromOwnNamespace,
-           has_clients ? Weight::Warning : Weight::Note,
-           mesh.place_of(stored),
-           std::string(field),
+  out.add({FindingKind::HiddenFromOwnNamespace, has_clients ? Weight::Warning : Weight::Note,
+           mesh.place_of(stored), std::string(field),
            "is visible in " + known + " only, and not to clients of its own namespace " +
-               std::string(own) + "; add \".\"",
-           {}});
+               std::string(own) + "; add \".\""});
 }
 
 }  // namespace meshdns::registry

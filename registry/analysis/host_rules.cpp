@@ -199,8 +199,7 @@ void judge_work(const MeshObjects& mesh, const HostEntry& host, MeshFindings& ou
                std::to_string(work.total()) + " units of work, of which one query may cause " +
                std::to_string(kMaxWorkOfQuery) + "; " + std::to_string(units) +
                " of them are made by namespace " + text_of(record->ns) +
-               ": give its entries of one host the same exportTo and ports",
-           {}});
+               ": give its entries of one host the same exportTo and ports"});
 }
 
 }  // namespace

@@ -38,16 +38,13 @@ void NetworkEndpoints::judge(const MeshObjects& mesh, MeshFindings& out) const {
     std::string effect = "clients of other networks get no address of ";
     effect.append(found.host).append(" and other names with endpoints there");
     if (const auto service = without_address_.find(name); service != without_address_.end())
-      out.add({FindingKind::NetworkWithoutGateway,
-               Weight::Warning,
-               mesh.place_of(*service->second),
+      out.add({FindingKind::NetworkWithoutGateway, Weight::Warning, mesh.place_of(*service->second),
                "metadata.labels",
                std::string("it is the gateway of network ")
                    .append(name)
                    .append(" and has no external IP address: ")
                    .append(effect)
-                   .append("; give it one, or name one in meshNetworks"),
-               {}});
+                   .append("; give it one, or name one in meshNetworks")});
     else
       out.add(
           {FindingKind::NetworkWithoutGateway,
@@ -59,8 +56,7 @@ void NetworkEndpoints::judge(const MeshObjects& mesh, MeshFindings& out) const {
                .append(" of its endpoints has no gateway: ")
                .append(effect)
                .append("; label the Service of the gateway topology.istio.io/network, or name it "
-                       "in meshNetworks"),
-           {}});
+                       "in meshNetworks")});
   }
 }
 

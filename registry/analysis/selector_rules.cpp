@@ -75,15 +75,12 @@ void Selectors::judge(const MeshObjects& mesh, MeshFindings& out) const {
       if (!selector.is_entry && (ns == mesh.settings().root_namespace || !mesh.has(Kind::Pod)))
         continue;
       const bool is_certain = selector.is_entry ? has_workloads : has_pods;
-      out.add({FindingKind::SelectorSelectsNobody,
-               is_certain ? Weight::Warning : Weight::Note,
-               mesh.place_of(*selector.stored),
-               "spec.workloadSelector",
+      out.add({FindingKind::SelectorSelectsNobody, is_certain ? Weight::Warning : Weight::Note,
+               mesh.place_of(*selector.stored), "spec.workloadSelector",
                "no Pod or WorkloadEntry of namespace " + ns + " has the labels " +
                    text_of(selector.labels) +
                    (selector.is_entry ? ", so the hosts have no endpoints; correct the labels"
-                                      : ", so the Sidecar has no effect; correct the labels"),
-               {}});
+                                      : ", so the Sidecar has no effect; correct the labels")});
     }
   }
 }

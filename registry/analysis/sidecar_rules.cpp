@@ -103,14 +103,11 @@ class SidecarJudge {
     }
     if (listener.port == 0 || listener.protocol == "HTTP_PROXY" || is_port_used || !imports_any)
       return;
-    out_.add({FindingKind::PortWithoutUse,
-              Weight::Warning,
-              mesh_.place_of(judged_.stored),
+    out_.add({FindingKind::PortWithoutUse, Weight::Warning, mesh_.place_of(judged_.stored),
               field + ".port",
               "none of the services that the hosts of this listener select has port " +
                   std::to_string(listener.port) +
-                  ", so it imports nothing; use the port of a service",
-              {}});
+                  ", so it imports nothing; use the port of a service"});
   }
 
   Imported judge_host_of(const std::string& text, const EgressName& name, std::string field,
@@ -125,15 +122,12 @@ class SidecarJudge {
                 imported.hidden->source ? std::optional(mesh_.place_of(*imported.hidden->source))
                                         : std::nullopt});
     } else if (imported.import == Import::Nothing && !is_unready_service(name)) {
-      out_.add({FindingKind::SidecarHostUnknown,
-                is_sure(name) ? Weight::Warning : Weight::Note,
-                mesh_.place_of(judged_.stored),
-                std::move(field),
+      out_.add({FindingKind::SidecarHostUnknown, is_sure(name) ? Weight::Warning : Weight::Note,
+                mesh_.place_of(judged_.stored), std::move(field),
                 in_quotes(text) + " imports nothing: " +
                     (name.ns == "*" ? std::string("no namespace")
                                     : "namespace " + std::string(name.ns)) +
-                    " has no such host; correct it, or remove it",
-                {}});
+                    " has no such host; correct it, or remove it"});
     }
     return imported;
   }
@@ -146,13 +140,11 @@ class SidecarJudge {
     const std::string guess = mesh_.guess_of_namespace(ns);
     out_.add({FindingKind::SidecarNamespaceUnknown,
               existence == Existence::Missing ? Weight::Warning : Weight::Note,
-              mesh_.place_of(judged_.stored),
-              field,
+              mesh_.place_of(judged_.stored), field,
               (existence == Existence::Missing
                    ? "there is no namespace " + in_quotes(ns)
                    : "none of the objects that were read is in the namespace " + in_quotes(ns)) +
-                  guess + "; the host imports nothing",
-              {}});
+                  guess + "; the host imports nothing"});
     return false;
   }
 
