@@ -163,8 +163,4 @@ bool exports_include(const ExportTo& effective, std::string_view ns) {
                              [&](const std::string& to) { return to == "*" || to == ns; });
 }
 
-std::string list_element(std::string_view list, std::size_t index) {
-  return std::string(list) + "[" + std::to_string(index) + "]";
-}
-
 }  // namespace meshdns::registry

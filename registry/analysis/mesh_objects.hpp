@@ -106,6 +106,4 @@ ExportTo effective_exports(const ExportTo& declared, std::string_view ns,
                            const MeshSettings& settings);
 bool exports_include(const ExportTo& effective, std::string_view ns);
 
-std::string list_element(std::string_view list, std::size_t index);  // "spec.hosts[1]"
-
 }  // namespace meshdns::registry

@@ -24,6 +24,10 @@ std::vector<Finding> FindingList::take() && {
   return std::move(kept_);
 }
 
+std::string list_element(std::string_view list, std::size_t index) {
+  return std::string(list) + "[" + std::to_string(index) + "]";
+}
+
 std::string_view to_string(Severity severity) {
   return enum_text<Severity::Error>(severity, {"note", "warning", "error"});
 }

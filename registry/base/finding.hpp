@@ -15,6 +15,9 @@ namespace meshdns::registry {
 enum class Severity : std::uint8_t { Note, Warning, Error };
 std::string_view to_string(Severity severity);  // "note", "warning", "error"
 
+// The field of an element: "spec.hosts[1]".
+std::string list_element(std::string_view list, std::size_t index);
+
 // Prints as `PATH:LINE: error|warning|note: KIND NAMESPACE/NAME: FIELD: message`; parts that are
 // empty are left out together with their separator.
 struct Finding {

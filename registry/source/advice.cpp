@@ -3,6 +3,7 @@
 
 #include <span>
 
+#include "registry/base/finding.hpp"
 #include "registry/base/host_name.hpp"
 #include "registry/base/printable.hpp"
 
@@ -12,14 +13,10 @@ namespace {
 
 using AdviceList = std::vector<Advice>;
 
-std::string element(std::string_view list, std::size_t index) {
-  return std::string(list) + "[" + std::to_string(index) + "]";
-}
-
 void advise_on_hosts(std::span<const std::string> hosts, std::string_view list, AdviceList& out) {
   for (std::size_t i = 0; i < hosts.size(); ++i)
     if (std::string reason = why_never_answered(hosts[i]); !reason.empty())
-      out.push_back({element(list, i), std::move(reason)});
+      out.push_back({list_element(list, i), std::move(reason)});
 }
 
 // A name that would be resolved to answer another one.
@@ -37,7 +34,8 @@ void advise_on_target(std::string_view name, std::string field, AdviceList& out)
 void advise(const ServiceEntry& entry, AdviceList& out) {
   advise_on_hosts(entry.hosts, "spec.hosts", out);
   for (std::size_t i = 0; i < entry.endpoints.size(); ++i)
-    advise_on_target(entry.endpoints[i].address, element("spec.endpoints", i) + ".address", out);
+    advise_on_target(entry.endpoints[i].address, list_element("spec.endpoints", i) + ".address",
+                     out);
 }
 
 void advise(const WorkloadEntry& workload, AdviceList& out) {

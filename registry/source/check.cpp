@@ -75,12 +75,12 @@ class Checker::Sink : public ManifestSink {
       for (std::size_t i = 0; i < said.hosts.size(); ++i) {
         const Claim claim = claim_of(said.hosts[i], said.key.ns, settings, owners_);
         if (ruling_of(claim, said.key.ns, settings) != Ruling::Refused) continue;
-        checker_.add({Severity::Warning, said.path, said.line,
-                      std::string(to_string(said.key.kind)), said.key.ns + "/" + said.key.name,
-                      said.key.kind == Kind::ServiceEntry ? "spec.hosts[" + std::to_string(i) + "]"
-                                                          : std::string(),
-                      "\"" + said.hosts[i] + "\" is not served with mesh.claims: strict: " +
-                          std::string(rule_of(claim).reason)});
+        checker_.add(
+            {Severity::Warning, said.path, said.line, std::string(to_string(said.key.kind)),
+             said.key.ns + "/" + said.key.name,
+             said.key.kind == Kind::ServiceEntry ? list_element("spec.hosts", i) : std::string(),
+             "\"" + said.hosts[i] + "\" is not served with mesh.claims: strict: " +
+                 std::string(rule_of(claim).reason)});
       }
   }
   void on_refused(const ResourceKey& key, std::uint32_t line) override { note(key, line); }

@@ -27,10 +27,10 @@ class NameCheck {
     if (info == nullptr)
       return note(Severity::Error, {}, "the NameInfo of the host is not a valid protobuf message");
     for (std::size_t i = 0; i < info->ips.size(); ++i)
-      note(Severity::Warning, element("ips", i), entry_.add_ip(info->ips[i]));
+      note(Severity::Warning, list_element("ips", i), entry_.add_ip(info->ips[i]));
     note(Severity::Error, "ips", entry_.check_ips());
     for (std::size_t i = 0; i < info->alt_hosts.size(); ++i)
-      note(Severity::Error, element("altHosts", i), entry_.add_alt_host(info->alt_hosts[i]));
+      note(Severity::Error, list_element("altHosts", i), entry_.add_alt_host(info->alt_hosts[i]));
     entry_.set_registry(info->registry);
     entry_.set_short_name(info->short_name);
     entry_.set_namespace(info->ns);
@@ -49,9 +49,6 @@ class NameCheck {
   // One name cannot fill the list of findings.
   static constexpr std::size_t kMaxFindings = 20;
 
-  static std::string element(std::string_view list, std::size_t index) {
-    return std::string(list) + "[" + std::to_string(index) + "]";
-  }
   void note(Severity severity, std::string field, NameEntryBuilder::Complaint complaint) {
     if (!complaint) return;
     is_refused_ |= severity == Severity::Error;

@@ -34,10 +34,6 @@ constexpr std::size_t kMaxOrdinalDigits = 4;
 using Objects = Result<std::vector<Resource>>;
 using Complaint = std::optional<std::string>;
 
-std::string element_of(std::string_view list, std::size_t index) {
-  return std::string(list) + "[" + std::to_string(index) + "]: ";
-}
-
 // A field that is shown or compared must be text.
 Complaint why_no_text(std::string_view field, std::string_view text, std::size_t max = kMaxText) {
   if (text.size() > max)
@@ -72,7 +68,7 @@ std::optional<IpAddress> address_of(std::string_view octets) {
 
 Complaint why_no_address(std::string_view octets, std::size_t index) {
   if (octets.size() == 4 || octets.size() == 16) return std::nullopt;
-  return element_of("addresses", index) + "has " + std::to_string(octets.size()) +
+  return list_element("addresses", index) + ": has " + std::to_string(octets.size()) +
          " octets; an IP address has 4 or 16";
 }
 
@@ -82,7 +78,7 @@ Complaint why_no_ports(std::string_view field, const std::vector<ApiPort>& ports
   for (std::size_t i = 0; i < ports.size(); ++i)
     if (ports[i].service_port == 0 || ports[i].service_port > kLastPort ||
         ports[i].target_port > kLastPort)
-      return element_of(field, i) + "is not a port between 1 and 65535";
+      return list_element(field, i) + ": is not a port between 1 and 65535";
   return std::nullopt;
 }
 
@@ -191,7 +187,7 @@ class ServiceObjects {
       const ApiNetworkAddress& one = addresses[i];
       if (auto why = why_no_address(one.octets, i)) return why;
       if (one.length.value_or(0) > full_length(one))
-        return element_of("addresses", i) + "has a longer prefix than an address has bits";
+        return list_element("addresses", i) + ": has a longer prefix than an address has bits";
     }
     return std::nullopt;
   }
