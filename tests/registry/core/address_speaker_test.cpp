@@ -228,9 +228,7 @@ TEST_F(IdentityTest, ATerminatingPodIsNoEndpointAndHasNoPodName) {
 }
 
 TEST_F(IdentityTest, WorkloadEntriesIdentifyClientsOnlyInListedNamespaces) {
-  const std::string entry =
-      "apiVersion: networking.istio.io/v1\nkind: WorkloadEntry\nmetadata: {name: w, namespace: "
-      "evil}\nspec: {address: 10.4.0.7}\n---\n";
+  const std::string entry = "WorkloadEntry evil/w\nspec: {address: 10.4.0.7}\n---\n";
   registry_.load(entry);
   EXPECT_EQ(who(), "nobody");
   EXPECT_NE(why().find("client.workload_entry_namespaces"), std::string::npos) << why();

@@ -11,9 +11,7 @@ namespace {
 std::string text_of_addresses(const std::string& addresses, std::size_t max) {
   TestRegistry registry;
   registry.load(
-      "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\n"
-      "metadata: { name: api, namespace: shop }\n"
-      "spec: { hosts: [api.example.org], resolution: STATIC, addresses: [" +
+      "ServiceEntry shop/api\nspec: { hosts: [api.example.org], resolution: STATIC, addresses: [" +
       addresses + "] }\n");
   return answer_text(registry.view(), registry.view().lookup("api.example.org").service, max);
 }

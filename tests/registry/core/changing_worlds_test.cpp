@@ -197,27 +197,14 @@ std::vector<ObjectForms> changing_objects() {
   return objects;
 }
 
-std::string api_version_of(const std::string& head) {
-  const std::map<std::string, std::string> versions = {
-      {"EndpointSlice", "discovery.k8s.io/v1"},
-      {"ServiceExport", "multicluster.x-k8s.io/v1alpha1"},
-      {"WorkloadEntry", "networking.istio.io/v1"},
-      {"Sidecar", "networking.istio.io/v1"},
-      {"ServiceEntry", "networking.istio.io/v1"},
-      {"Gateway", "gateway.networking.k8s.io/v1"},
-      {"HTTPRoute", "gateway.networking.k8s.io/v1"},
-      {"Ingress", "networking.k8s.io/v1"}};
-  const auto found = versions.find(head.substr(0, head.find(',')));
-  return found == versions.end() ? "v1" : found->second;
-}
-
 Resource object_in_form(const ObjectForms& object, std::size_t form) {
   CollectingSink sink;
   ManifestOptions options;
   options.cluster = object.cluster;
   options.gateway_kinds = {Kind::Gateway, Kind::HttpRoute, Kind::Ingress, Kind::Service};
-  const std::string text = "{apiVersion: " + api_version_of(object.head) +
-                           ", kind: " + object.head + object.forms[form] + "}";
+  const std::string text =
+      "{apiVersion: " + api_version_of(object.head.substr(0, object.head.find(','))) +
+      ", kind: " + object.head + object.forms[form] + "}";
   EXPECT_TRUE(read_manifest(text, options, sink)) << text;
   EXPECT_EQ(sink.resources.size(), 1U) << text;
   return std::move(sink.resources.at(0));

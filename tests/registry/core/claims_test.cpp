@@ -54,8 +54,7 @@ MeshSettings settings_with(Claims claims) {
   return settings;
 }
 
-const std::string kBankText = "apiVersion: v1\nkind: Namespace\nmetadata: {name: bank}\n---\n" +
-                              service_text("db", "bank", "10.96.0.1");
+const std::string kBankText = "Namespace /bank\n---\n" + service_text("db", "bank", "10.96.0.1");
 
 // --- the table
 
@@ -194,7 +193,7 @@ TEST(ClaimsTest, NoEntryOfAnotherNamespaceTakesAShortNameInAnyMode) {
 }
 
 TEST(ClaimsTest, StrictRefusesTakeoversEvenBeforeTheServiceExists) {
-  const std::string bank = "apiVersion: v1\nkind: Namespace\nmetadata: {name: bank}\n---\n";
+  const std::string bank = "Namespace /bank\n---\n";
   for (const auto& host : kTakeovers) {
     TestRegistry r(settings_with(Claims::Strict));
     const auto summary = r.load(entry_text("e", "evil", host, "10.6.6.6") + bank);
@@ -446,10 +445,7 @@ TEST(ClaimsTest, HiddenEntriesOfManyNamespacesTakeNoReverseNameFromAnybody) {
                               ", exportTo: " + std::string(c.exported));
       }
     if (c.has_sidecar)
-      objects += R"(---
-apiVersion: networking.istio.io/v1
-kind: Sidecar
-metadata: { name: default, namespace: bank }
+      objects += R"(Sidecar bank/default
 spec: { egress: [{ hosts: ["./*", "shop/own.shop.example"] }] }
 )";
     r.load(objects);
@@ -549,21 +545,17 @@ TEST(ClaimsTest, OthersWorkloadsAreNoEndpoints) {
   for (const Claims mode : {Claims::Istio, Claims::Strict}) {
     TestRegistry r(settings_with(mode));
     r.load(
-        "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: e, namespace: "
-        "evil}\nspec: {hosts: [e.example.org], resolution: STATIC, workloadSelector: {labels: "
-        "{app: db}}, ports: [{number: 80, name: http, protocol: HTTP}]}\n---\n"
-        "apiVersion: networking.istio.io/v1\nkind: WorkloadEntry\nmetadata: {name: w, namespace: "
-        "bank, labels: {app: db}}\nspec: {address: 10.4.0.1}\n");
+        "ServiceEntry evil/e\nspec: {hosts: [e.example.org], resolution: STATIC, workloadSelector: "
+        "{labels: {app: db}}, ports: [{number: 80, name: http, protocol: HTTP}]}\nWorkloadEntry "
+        "bank/w {labels: {app: db}}\nspec: {address: 10.4.0.1}\n");
     EXPECT_EQ(r.ask("e.example.org"), "exact forward");
   }
 }
 
 TEST(ClaimsTest, AnAliasDoesNotLeadToAHiddenName) {
   TestRegistry r;
-  r.load(
-      "apiVersion: v1\nkind: Service\nmetadata: {name: alias, namespace: web}\nspec: {type: "
-      "ExternalName, externalName: hidden.example.org}\n---\n" +
-      entry_text("h", "vault", "hidden.example.org", "10.0.0.9", ", exportTo: [\".\"]"));
+  r.load("Service web/alias\nspec: {type: ExternalName, externalName: hidden.example.org}\n---\n" +
+         entry_text("h", "vault", "hidden.example.org", "10.0.0.9", ", exportTo: [\".\"]"));
   r.be_in("web");
   EXPECT_EQ(r.ask("alias"), "short name alias hidden.example.org");
   EXPECT_EQ(r.ask("hidden.example.org"), "none");
@@ -583,7 +575,7 @@ TEST(ClaimsTest, StrictKeepsTheRangeOfPersistentVipsForTheAllocator) {
 
 TEST(ClaimsTest, RulingsDependOnTheObjectsOnly) {
   const std::vector<std::string> objects = {
-      "apiVersion: v1\nkind: Namespace\nmetadata: {name: bank}\n---\n",
+      "Namespace /bank\n---\n",
       service_text("db", "bank", "10.96.0.1"),
       service_text("db", "bank2", "10.96.0.2"),
       pod_text("p", "till", "10.4.0.1"),

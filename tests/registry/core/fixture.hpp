@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -29,12 +31,58 @@ class CollectingSink final : public ManifestSink {
   std::vector<Resource> resources;
 };
 
+inline std::string api_version_of(std::string_view kind) {
+  static const std::map<std::string_view, std::string> versions = {
+      {"EndpointSlice", "discovery.k8s.io/v1"},
+      {"ServiceExport", "multicluster.x-k8s.io/v1alpha1"},
+      {"ServiceImport", "multicluster.x-k8s.io/v1alpha1"},
+      {"ServiceEntry", "networking.istio.io/v1"},
+      {"WorkloadEntry", "networking.istio.io/v1"},
+      {"Sidecar", "networking.istio.io/v1"},
+      {"VirtualService", "networking.istio.io/v1"},
+      {"Gateway", "gateway.networking.k8s.io/v1"},
+      {"HTTPRoute", "gateway.networking.k8s.io/v1"},
+      {"TLSRoute", "gateway.networking.k8s.io/v1"},
+      {"GRPCRoute", "gateway.networking.k8s.io/v1"},
+      {"Ingress", "networking.k8s.io/v1"}};
+  const auto found = versions.find(kind);
+  return found == versions.end() ? "v1" : found->second;
+}
+
+// A manifest in which a line "Pod shop/web-1 {labels: {app: web}}" begins an object: its kind, its
+// namespace if it has one, its name, and the rest of its metadata.
+inline std::string with_long_heads(std::string_view text) {
+  std::string manifest;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    const std::string_view kind = line.substr(0, line.find(' '));
+    const std::string_view ns = line.substr(kind.size(), line.find('/') - kind.size());
+    const bool is_head = !kind.empty() && kind.front() >= 'A' && kind.front() <= 'Z' &&
+                         kind.size() + ns.size() < line.size();
+    if (!is_head) {
+      manifest.append(line).append("\n");
+      continue;
+    }
+    const std::string_view rest = line.substr(kind.size() + ns.size() + 1);
+    const std::string_view name = rest.substr(0, rest.find(' '));
+    manifest.append("---\napiVersion: ").append(api_version_of(kind)).append("\nkind: ");
+    manifest.append(kind).append("\nmetadata: {name: ").append(name);
+    if (ns.size() > 1) manifest.append(", namespace:").append(ns);
+    const bool has_more = name.size() < rest.size();
+    manifest.append(has_more ? ", " : "}").append(has_more ? rest.substr(name.size() + 2) : "");
+    manifest.append("\n");
+  }
+  return manifest;
+}
+
+// Reads a manifest, whose objects may have short heads.
 inline std::vector<Resource> parse(std::string_view yaml) {
   CollectingSink sink;
   ManifestOptions options;
   options.gateway_kinds = {Kind::Gateway,   Kind::HttpRoute, Kind::TlsRoute,
                            Kind::GrpcRoute, Kind::Ingress,   Kind::Service};
-  const auto result = read_manifest(yaml, options, sink);
+  const auto result = read_manifest(with_long_heads(yaml), options, sink);
   if (!result) ADD_FAILURE() << result.error().message;
   return std::move(sink.resources);
 }

@@ -68,9 +68,7 @@ TEST(EffectiveSettingsTest, NameTheConfigMap) {
 }
 
 constexpr std::string_view kEntryOfShop = R"(
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: { name: api, namespace: shop }
+ServiceEntry shop/api
 spec: { hosts: [api.example.org], addresses: [10.0.0.1], resolution: STATIC }
 )";
 
@@ -188,9 +186,8 @@ TEST(MeshConfigTest, IsNamedWithAConditionWhereItHidesALargeService) {
     endpoints +=
         (i == 0 ? "" : ", ") + std::string("{ address: 10.0.0.") + std::to_string(i) + " }";
   registry.load(
-      "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\n"
-      "metadata: { name: large, namespace: shop }\n"
-      "spec: { hosts: [large.example.org], resolution: STATIC, endpoints: [" +
+      "ServiceEntry shop/large\nspec: { hosts: [large.example.org], resolution: STATIC, endpoints: "
+      "[" +
       endpoints + "] }\n---\n" + config_map(R"(defaultServiceExportTo: ["."])"));
   Trace trace;
   registry.view().lookup("large.example.org", &trace);

@@ -43,12 +43,9 @@ TEST(RegistryTest, AServiceOfOneFamilyHasNoEndpointsOfTheOther) {
   const auto answer = [&](std::string_view family, bool headless) {
     TestRegistry r;
     auto resources = parse(
-        "apiVersion: v1\nkind: Service\nmetadata: {name: db, namespace: shop}\nspec: {clusterIP: " +
-        std::string(headless ? "None" : "10.96.0.1") +
-        ", ports: [{port: 80}]}\n---\n"
-        "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: db-1, namespace: "
-        "shop, labels: {kubernetes.io/service-name: db}}\naddressType: IPv4\n"
-        "endpoints: [{addresses: [10.1.0.1], hostname: m}]\n");
+        "Service shop/db\nspec: {clusterIP: " + std::string(headless ? "None" : "10.96.0.1") +
+        ", ports: [{port: 80}]}\nEndpointSlice shop/db-1 {labels: {kubernetes.io/service-name: "
+        "db}}\naddressType: IPv4\nendpoints: [{addresses: [10.1.0.1], hostname: m}]\n");
     std::get<EndpointSlice>(resources[1])
         .subsets[0]
         .endpoints[0]
@@ -107,9 +104,7 @@ TEST(RegistryTest, ChoosesOwnNamespaceThenServiceThenExportedThenOldest) {
                "2025-01-01T00:00:00Z") +
          entry("public", "d", vip("n.example.org", "10.0.1.2"), "2020-01-01T00:00:00Z") +
          entry("claim", "evil", vip(host, "10.6.6.6"), "2019-01-01T00:00:00Z") +
-         "apiVersion: v1\nkind: Service\nmetadata: {name: db, namespace: prod}\nspec: {clusterIP: "
-         "10.1.1.1, ports: "
-         "[{port: 80}]}\n");
+         "Service prod/db\nspec: {clusterIP: 10.1.1.1, ports: [{port: 80}]}\n");
   r.be_in("web");
   EXPECT_EQ(r.ask("h.example.org"), "exact vips 10.0.0.3");
   EXPECT_EQ(r.ask("n.example.org"), "exact vips 10.0.1.1");
@@ -288,8 +283,7 @@ TEST(RegistryTest, OriginsThatAreGoneLeaveNothing) {
 TEST(RegistryTest, ClientsOfExplanationsAreNotStored) {
   TestRegistry r;
   r.load(
-      "apiVersion: networking.istio.io/v1\nkind: Sidecar\nmetadata: {name: default, namespace: "
-      "istio-system}\nspec: {egress: [{hosts: [\"./*\", \"shop/*\"]}]}\n---\n" +
+      "Sidecar istio-system/default\nspec: {egress: [{hosts: [\"./*\", \"shop/*\"]}]}\n---\n" +
       entry("d", "shop", "hosts: [d.example.org], addresses: [10.0.0.1], " + std::string(kPorts)));
   ClientIdentity identity;
   identity.ns = "visitor";
@@ -311,8 +305,8 @@ TEST(RegistryTest, ClientsOfExplanationsAreWhereTheirNodeIs) {
   settings.locality = LocalityChoice::First;
   TestRegistry r(settings);
   r.load(
-      "apiVersion: v1\nkind: Node\nmetadata: {name: node-1, labels: "
-      "{topology.kubernetes.io/region: r1, topology.kubernetes.io/zone: z1}}\n");
+      "Node /node-1 {labels: {topology.kubernetes.io/region: r1, topology.kubernetes.io/zone: "
+      "z1}}\n");
   ClientIdentity identity;
   identity.ns = "shop";
   identity.node = "node-1";
@@ -360,7 +354,7 @@ TEST(RegistryTest, AssignsVipsOnlyWhenHostsOrClaimsChange) {
   const std::string vip = r.ask("a.example.org");
   EXPECT_NE(vip.find("240.240."), std::string::npos) << vip;
   EXPECT_FALSE(assigns(entry("a", "x", dns("a.example.org", ", location: MESH_INTERNAL"))));
-  EXPECT_FALSE(assigns("apiVersion: v1\nkind: Namespace\nmetadata: {name: x}\n"));
+  EXPECT_FALSE(assigns("Namespace /x\n"));
   EXPECT_EQ(r.ask("a.example.org"), vip);
   // Two objects that swap their hosts in one commit ask for the same as before.
   EXPECT_TRUE(assigns(entry("b", "x", dns("b.example.org"))));
@@ -385,9 +379,7 @@ TEST(RegistryTest, SelectsWorkloadsOfTheOwnNamespace) {
                    std::string(kPorts)));
   EXPECT_EQ(r.ask("details.example.org"), "exact forward");
   const std::string workload =
-      "apiVersion: networking.istio.io/v1\nkind: WorkloadEntry\nmetadata: {name: w1, namespace: "
-      "NS}\nspec: {address: "
-      "ADDR, labels: {app: details}}\n---\n";
+      "WorkloadEntry NS/w1\nspec: {address: ADDR, labels: {app: details}}\n---\n";
   auto fill = [&](const std::string& ns, const std::string& address) {
     std::string text = workload;
     text.replace(text.find("NS"), 2, ns);
@@ -396,9 +388,8 @@ TEST(RegistryTest, SelectsWorkloadsOfTheOwnNamespace) {
   r.load(fill("x", "2.2.2.2") + fill("other", "9.9.9.9"));
   EXPECT_EQ(r.ask("details.example.org"), "exact endpoints 2.2.2.2");
   r.load(
-      "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: x, labels: {app: details}}\nspec: "
-      "{}\nstatus: {podIP: 3.3.3.3, "
-      "phase: Running, conditions: [{type: Ready, status: \"True\"}]}\n");
+      "Pod x/p {labels: {app: details}}\nspec: {}\nstatus: {podIP: 3.3.3.3, phase: Running, "
+      "conditions: [{type: Ready, status: \"True\"}]}\n");
   EXPECT_EQ(r.ask("details.example.org"), "exact endpoints 3.3.3.3 2.2.2.2");
   r.remove({Kind::WorkloadEntry, "", "x", "w1"});
   EXPECT_EQ(r.ask("details.example.org"), "exact endpoints 3.3.3.3");
@@ -407,14 +398,10 @@ TEST(RegistryTest, SelectsWorkloadsOfTheOwnNamespace) {
 TEST(RegistryTest, FindsServicesByShortNamesAndNamesBelow) {
   TestRegistry r;
   r.load(
-      "apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: shop}\nspec: {clusterIP: "
-      "None, ports: [{name: http, "
-      "port: 80}]}\n---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: "
-      "web-1, namespace: shop, "
-      "labels: {kubernetes.io/service-name: web}}\naddressType: IPv4\nports: [{name: http, port: "
-      "8080}]\nendpoints: "
-      "[{addresses: [10.1.0.1], hostname: web-0}, {addresses: [10.1.0.2], conditions: {ready: "
-      "false}}]\n");
+      "Service shop/web\nspec: {clusterIP: None, ports: [{name: http, port: 80}]}\nEndpointSlice "
+      "shop/web-1 {labels: {kubernetes.io/service-name: web}}\naddressType: IPv4\nports: [{name: "
+      "http, port: 8080}]\nendpoints: [{addresses: [10.1.0.1], hostname: web-0}, {addresses: "
+      "[10.1.0.2], conditions: {ready: false}}]\n");
   EXPECT_EQ(r.ask("web.shop.svc.cluster.local"), "exact endpoints 10.1.0.1");
   EXPECT_EQ(r.ask("web.shop.svc"), "short name endpoints 10.1.0.1");
   EXPECT_EQ(r.ask("web.shop"), "short name endpoints 10.1.0.1");
@@ -432,14 +419,10 @@ TEST(RegistryTest, FindsServicesByShortNamesAndNamesBelow) {
 TEST(RegistryTest, KeepsSlicesThatComeBeforeTheirService) {
   TestRegistry r;
   r.load(
-      "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: s, namespace: shop, "
-      "labels: "
-      "{kubernetes.io/service-name: web}}\naddressType: IPv4\nendpoints: [{addresses: "
-      "[10.1.0.1]}]\n");
+      "EndpointSlice shop/s {labels: {kubernetes.io/service-name: web}}\naddressType: "
+      "IPv4\nendpoints: [{addresses: [10.1.0.1]}]\n");
   EXPECT_EQ(r.ask("web.shop.svc.cluster.local"), "none");
-  r.load(
-      "apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: shop}\nspec: {clusterIP: "
-      "None}\n");
+  r.load("Service shop/web\nspec: {clusterIP: None}\n");
   EXPECT_EQ(r.ask("web.shop.svc.cluster.local"), "exact endpoints 10.1.0.1");
   r.remove({Kind::Service, "", "shop", "web"});
   EXPECT_EQ(r.ask("web.shop.svc.cluster.local"), "none");
@@ -450,11 +433,8 @@ TEST(RegistryTest, NarrowsByTheSidecarThatSelectsTheClient) {
   r.load(entry("a", "one", vip("a.example.org", "10.0.0.1")) +
          entry("b", "two", vip("b.example.org", "10.0.0.2")) +
          entry("w", "two", vip("*.wild.org", "10.0.0.3")) +
-         "apiVersion: networking.istio.io/v1\nkind: Sidecar\nmetadata: {name: s, namespace: "
-         "web}\nspec: {egress: [{hosts: "
-         "[\"one/*\", \"*/*.wild.org\"]}]}\n---\napiVersion: networking.istio.io/v1\nkind: "
-         "Sidecar\nmetadata: {name: t, "
-         "namespace: web}\nspec: {workloadSelector: {labels: {app: t}}, egress: [{hosts: "
+         "Sidecar web/s\nspec: {egress: [{hosts: [\"one/*\", \"*/*.wild.org\"]}]}\nSidecar "
+         "web/t\nspec: {workloadSelector: {labels: {app: t}}, egress: [{hosts: "
          "[\"two/b.example.org\"]}]}\n");
   r.be_in("web");
   EXPECT_EQ(r.ask("a.example.org"), "exact vips 10.0.0.1");
@@ -501,10 +481,7 @@ TEST(RegistryTest, SharesScopesBetweenNamespacesOfOneRootSidecar) {
   ClientSettings clients;
   clients.by_source_address = true;
   r.registry().set_clients(clients);
-  std::string text =
-      "apiVersion: networking.istio.io/v1\nkind: Sidecar\nmetadata: {name: s, namespace: "
-      "istio-system}\nspec: {egress: "
-      "[{hosts: [\"shared/*\"]}]}\n---\n";
+  std::string text = "Sidecar istio-system/s\nspec: {egress: [{hosts: [\"shared/*\"]}]}\n---\n";
   for (int i = 0; i < 50; ++i)
     text += "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: ns" + std::to_string(i) +
             "}\nspec: {}\nstatus: {podIP: 10.3.0." + std::to_string(i + 1) +
@@ -583,10 +560,7 @@ std::vector<Resource> mixed_resources(std::mt19937& random) {
     text.append(name).append("}}\naddressType: IPv4\nendpoints: [{addresses: [10.9.0.");
     text.append(number).append("]}]\n---\n");
   }
-  text +=
-      "apiVersion: networking.istio.io/v1\nkind: Sidecar\nmetadata: {name: s, namespace: "
-      "ns1}\nspec: {egress: [{hosts: "
-      "[\"ns0/*\", \"./*\", \"*/*.w1.org\"]}]}\n";
+  text += "Sidecar ns1/s\nspec: {egress: [{hosts: [\"ns0/*\", \"./*\", \"*/*.w1.org\"]}]}\n";
   return parse(text);
 }
 

@@ -35,21 +35,14 @@ class ServiceModelTest : public testing::Test {
 };
 
 constexpr std::string_view kPod = R"(
-apiVersion: v1
-kind: Pod
-metadata: {name: db-0, namespace: shop, labels: {app: db}}
+Pod shop/db-0 {labels: {app: db}}
 spec: {serviceAccountName: storage, nodeName: node-1}
 status: {phase: Running, podIP: 10.1.0.1, conditions: [{type: Ready, status: "True"}]}
 )";
 constexpr std::string_view kHeadless = R"(
-apiVersion: v1
-kind: Service
-metadata: {name: db, namespace: shop}
+Service shop/db
 spec: {clusterIP: None, ports: [{name: pg, port: 5432}, {name: metrics, port: 9187}]}
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {name: db-1, namespace: shop, labels: {kubernetes.io/service-name: db}}
+EndpointSlice shop/db-1 {labels: {kubernetes.io/service-name: db}}
 addressType: IPv4
 endpoints:
 - addresses: [10.1.0.1]
@@ -63,9 +56,7 @@ ports: [{name: pg, port: 15432}, {name: metrics, port: 9187}]
 
 TEST_F(ServiceModelTest, AKubernetesServiceHasItsFields) {
   registry_.load(R"(
-apiVersion: v1
-kind: Service
-metadata: {name: web, namespace: shop, creationTimestamp: "2024-01-01T00:00:00Z"}
+Service shop/web {creationTimestamp: "2024-01-01T00:00:00Z"}
 spec:
   clusterIP: 10.96.0.1
   clusterIPs: [10.96.0.1, "2001:db8::1"]
@@ -86,29 +77,15 @@ spec:
 
 TEST_F(ServiceModelTest, EachKindOfServiceHasItsResolution) {
   registry_.load(R"(
-apiVersion: v1
-kind: Service
-metadata: {name: out, namespace: shop}
+Service shop/out
 spec: {type: ExternalName, externalName: www.example.org}
----
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: {name: none, namespace: shop}
+ServiceEntry shop/none
 spec: {hosts: [none.example.org], addresses: [10.9.0.0/16], ports: [{number: 80, name: http, protocol: HTTP}], resolution: NONE}
----
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: {name: static, namespace: shop}
+ServiceEntry shop/static
 spec: {hosts: [static.example.org], location: MESH_INTERNAL, ports: [{number: 80, name: http, protocol: HTTP}], resolution: STATIC, endpoints: [{address: 10.9.0.1}]}
----
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: {name: dns, namespace: shop}
+ServiceEntry shop/dns
 spec: {hosts: [dns.example.org], ports: [{number: 80, name: http, protocol: HTTP}], resolution: DNS}
----
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: {name: rr, namespace: shop}
+ServiceEntry shop/rr
 spec: {hosts: [rr.example.org], ports: [{number: 80, name: http, protocol: HTTP}], resolution: DNS_ROUND_ROBIN}
 )");
   registry_.load(kHeadless);
@@ -147,19 +124,14 @@ TEST_F(ServiceModelTest, AnEndpointWithTwoPortsIsTwoInstances) {
 
 TEST_F(ServiceModelTest, WorkloadsGiveTheirAttributes) {
   registry_.load(R"(
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: {name: vm, namespace: shop}
+ServiceEntry shop/vm
 spec:
   hosts: [vm.example.org]
   location: MESH_INTERNAL
   ports: [{number: 80, name: http, protocol: HTTP, targetPort: 8080}]
   resolution: STATIC
   workloadSelector: {labels: {app: vm}}
----
-apiVersion: networking.istio.io/v1
-kind: WorkloadEntry
-metadata: {name: vm-1, namespace: shop}
+WorkloadEntry shop/vm-1
 spec:
   address: 10.2.0.1
   labels: {app: vm}
@@ -180,9 +152,7 @@ spec:
 
 TEST_F(ServiceModelTest, EqualAddressesKeepTheirOwnAttributes) {
   registry_.load(R"(
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: {name: two, namespace: shop}
+ServiceEntry shop/two
 spec:
   hosts: [two.example.org]
   ports: [{number: 80, name: http, protocol: HTTP}]
@@ -200,9 +170,7 @@ spec:
 
 TEST_F(ServiceModelTest, ResolvedNamesGiveTheirEndpointsAttributes) {
   registry_.load(R"(
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: {name: dns, namespace: shop}
+ServiceEntry shop/dns
 spec:
   hosts: [dns.example.org]
   ports: [{number: 443, name: tls, protocol: TLS}]
@@ -219,9 +187,7 @@ spec:
 
 TEST_F(ServiceModelTest, UnixSocketsAreListed) {
   registry_.load(R"(
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: {name: sock, namespace: shop}
+ServiceEntry shop/sock
 spec:
   hosts: [sock.example.org]
   ports: [{number: 80, name: http, protocol: HTTP}]
@@ -238,14 +204,9 @@ spec:
 
 TEST_F(ServiceModelTest, ADecoratingEntryAddsItsSubjectAltNames) {
   registry_.load(R"(
-apiVersion: v1
-kind: Service
-metadata: {name: web, namespace: shop}
+Service shop/web
 spec: {clusterIP: 10.96.0.1, ports: [{name: http, port: 80}]}
----
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: {name: web-sans, namespace: shop}
+ServiceEntry shop/web-sans
 spec:
   hosts: [web.shop.svc.cluster.local]
   ports: [{number: 80, name: http, protocol: HTTP}]
@@ -293,9 +254,7 @@ TEST_F(RecordChangeTest, EndpointsAreAChange) {
 TEST_F(RecordChangeTest, ChangedSettingsKeepAndRemoveHosts) {
   registry_.load(kHeadless);
   registry_.load(R"(
-apiVersion: v1
-kind: Service
-metadata: {name: other, namespace: office}
+Service office/other
 spec: {clusterIP: 10.96.0.9, ports: [{name: http, port: 80}]}
 )");
   take();

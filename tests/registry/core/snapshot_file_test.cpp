@@ -267,12 +267,9 @@ TEST(SnapshotFileTest, KeepsTheLayoutOfTheVersionBefore) {
 // A headless Service with an endpoint of each family, by itself.
 std::vector<Resource> a_headless_service() {
   auto resources = parse(
-      "apiVersion: v1\nkind: Service\nmetadata: {name: db, namespace: shop}\n"
-      "spec: {clusterIP: None, ports: [{port: 80}]}\n---\n"
-      "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: db-1, namespace: "
-      "shop, "
-      "labels: {kubernetes.io/service-name: db}}\naddressType: IPv4\n"
-      "endpoints: [{addresses: [10.1.0.1], hostname: m}]\n");
+      "Service shop/db\nspec: {clusterIP: None, ports: [{port: 80}]}\nEndpointSlice shop/db-1 "
+      "{labels: {kubernetes.io/service-name: db}}\naddressType: IPv4\nendpoints: [{addresses: "
+      "[10.1.0.1], hostname: m}]\n");
   std::get<EndpointSlice>(resources.at(1))
       .subsets[0]
       .endpoints[0]

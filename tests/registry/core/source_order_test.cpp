@@ -40,8 +40,7 @@ std::string manifest_service(const std::string& ns, const std::string& name,
 // The same host is in several sources, each with an address of its own.
 std::vector<std::pair<std::string, std::vector<Resource>>> all_sources() {
   const std::string pod =
-      "---\napiVersion: v1\nkind: Pod\nmetadata: {name: web-1, namespace: bank}\n"
-      "status: {phase: Running, podIP: 10.60.1.6, podIPs: [{ip: 10.60.1.6}]}\n";
+      "Pod bank/web-1\nstatus: {phase: Running, podIP: 10.60.1.6, podIPs: [{ip: 10.60.1.6}]}\n";
   return {
       {"istiod:192.0.2.10:15012",
        {table_name("web.shop.svc.cluster.local", "shop", "10.1.0.1", true),

@@ -9,9 +9,7 @@ namespace meshdns::registry {
 namespace {
 
 constexpr std::string_view kManifests = R"(
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: {name: a, namespace: x, labels: {k: v}, creationTimestamp: "2024-01-01T00:00:00Z"}
+ServiceEntry x/a {labels: {k: v}, creationTimestamp: "2024-01-01T00:00:00Z"}
 spec:
   hosts: [a.example.org]
   addresses: [10.0.0.1, "2001:db8::1", 10.1.0.0/16]
@@ -19,62 +17,32 @@ spec:
   resolution: STATIC
   exportTo: [".", other]
   endpoints: [{address: 2.2.2.2, ports: {http: 81}, labels: {a: b}, weight: 3, network: n, locality: r/z}]
----
-apiVersion: networking.istio.io/v1
-kind: WorkloadEntry
-metadata: {name: w, namespace: x}
+WorkloadEntry x/w
 spec: {address: 1.2.3.4, labels: {a: b}}
----
-apiVersion: networking.istio.io/v1
-kind: Sidecar
-metadata: {name: s, namespace: x}
+Sidecar x/s
 spec: {egress: [{hosts: ["./*"], port: {number: 80, name: http, protocol: HTTP}}, {hosts: ["*/*"]}]}
----
-apiVersion: v1
-kind: Service
-metadata: {name: s, namespace: x}
+Service x/s
 spec: {clusterIPs: [10.0.0.9, "fd00::9"], ports: [{name: http, port: 80}]}
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {name: s-1, namespace: x, labels: {kubernetes.io/service-name: s}}
+EndpointSlice x/s-1 {labels: {kubernetes.io/service-name: s}}
 addressType: IPv4
 ports: [{name: http, port: 8080}]
 endpoints: [{addresses: [10.2.0.1], hostname: h, conditions: {ready: false}}]
----
-apiVersion: v1
-kind: Pod
-metadata: {name: p, namespace: x, labels: {app: p}}
+Pod x/p {labels: {app: p}}
 spec: {dnsConfig: {searches: [example.net]}}
 status: {podIPs: [{ip: 10.2.0.1}], phase: Running}
----
-apiVersion: v1
-kind: Namespace
-metadata: {name: x}
----
-apiVersion: gateway.networking.k8s.io/v1
-kind: Gateway
-metadata: {name: g, namespace: x}
+Namespace /x
+Gateway x/g
 spec:
   gatewayClassName: c
   listeners:
     - {name: l, port: 80, protocol: HTTP, hostname: "*.example.org", allowedRoutes: {namespaces: {from: Selector, selector: {matchLabels: {a: b}}}}}
 status: {addresses: [{value: 192.0.2.1}]}
----
-apiVersion: gateway.networking.k8s.io/v1
-kind: GRPCRoute
-metadata: {name: r, namespace: x, annotations: {external-dns.alpha.kubernetes.io/ttl: "60"}}
+GRPCRoute x/r {annotations: {external-dns.alpha.kubernetes.io/ttl: "60"}}
 spec: {hostnames: [a.example.org], parentRefs: [{name: g, namespace: y, sectionName: l, port: 80}]}
----
-apiVersion: networking.k8s.io/v1
-kind: Ingress
-metadata: {name: i, namespace: x}
+Ingress x/i
 spec: {ingressClassName: c, rules: [{host: a.example.org}]}
 status: {loadBalancer: {ingress: [{ip: 192.0.2.1}]}}
----
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: istio, namespace: istio-system}
+ConfigMap istio-system/istio
 data:
   mesh: |
     rootNamespace: r

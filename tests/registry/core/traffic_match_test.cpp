@@ -9,77 +9,51 @@ namespace meshdns::registry {
 namespace {
 
 constexpr std::string_view kMesh = R"(
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: { name: api, namespace: shop, creationTimestamp: "2026-01-01T00:00:00Z" }
+ServiceEntry shop/api {creationTimestamp: "2026-01-01T00:00:00Z"}
 spec:
   hosts: [api.example.org]
   addresses: [10.0.0.7, "2001:db8::7"]
   ports: [{ number: 443, name: https, protocol: TLS }, { number: 80, name: http, protocol: HTTP }]
   resolution: STATIC
   endpoints: [{ address: 10.1.0.1, ports: { http: 8080 } }, { address: 10.1.0.2 }]
----
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: { name: mongo, namespace: shop, creationTimestamp: "2026-01-02T00:00:00Z" }
+ServiceEntry shop/mongo {creationTimestamp: "2026-01-02T00:00:00Z"}
 spec:
   hosts: [mongo.example.org]
   addresses: [10.9.0.0/16]
   ports: [{ number: 27017, name: mongo, protocol: MONGO }]
   resolution: STATIC
   endpoints: [{ address: 10.1.1.1 }]
----
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: { name: mongo-near, namespace: shop, creationTimestamp: "2026-01-03T00:00:00Z" }
+ServiceEntry shop/mongo-near {creationTimestamp: "2026-01-03T00:00:00Z"}
 spec:
   hosts: [near.example.org]
   addresses: [10.9.1.0/24]
   ports: [{ number: 27017, name: mongo, protocol: MONGO }]
   resolution: STATIC
   endpoints: [{ address: 10.1.1.2 }]
----
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: { name: wiki, namespace: shop }
+ServiceEntry shop/wiki
 spec:
   hosts: ["*.wikipedia.org"]
   ports: [{ number: 443, name: tls, protocol: TLS }]
   resolution: NONE
----
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: { name: de-wiki, namespace: shop }
+ServiceEntry shop/de-wiki
 spec:
   hosts: [de.wikipedia.org]
   ports: [{ number: 443, name: tls, protocol: TLS }]
   resolution: DNS
----
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: { name: smtp, namespace: shop }
+ServiceEntry shop/smtp
 spec:
   hosts: [mail.example.org]
   ports: [{ number: 25, name: smtp, protocol: TCP, targetPort: 2525 }]
   resolution: DNS
----
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: { name: vms, namespace: shop }
+ServiceEntry shop/vms
 spec:
   hosts: [details.example.org]
   ports: [{ number: 9080, name: http, protocol: HTTP }]
   resolution: STATIC
   workloadSelector: { labels: { app: details } }
----
-apiVersion: networking.istio.io/v1
-kind: WorkloadEntry
-metadata: { name: vm, namespace: shop }
+WorkloadEntry shop/vm
 spec: { address: 10.3.0.1, labels: { app: details }, ports: { http: 9081 } }
----
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: { name: hidden, namespace: other }
+ServiceEntry other/hidden
 spec:
   hosts: [hidden.example.org]
   addresses: [10.0.0.9]
@@ -87,66 +61,36 @@ spec:
   resolution: STATIC
   endpoints: [{ address: 10.1.0.9 }]
   exportTo: ["."]
----
-apiVersion: v1
-kind: Service
-metadata: { name: web, namespace: shop }
+Service shop/web
 spec: { clusterIP: 10.96.0.1, ports: [{ port: 80, name: http, targetPort: 8080 }, { port: 53, name: dns, protocol: UDP }] }
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: { name: web-1, namespace: shop, labels: { kubernetes.io/service-name: web } }
+EndpointSlice shop/web-1 {labels: { kubernetes.io/service-name: web }}
 addressType: IPv4
 ports: [{ port: 8080, name: http }]
 endpoints: [{ addresses: [10.4.0.1] }, { addresses: [10.4.0.2], conditions: { ready: false } }]
----
-apiVersion: v1
-kind: Service
-metadata: { name: mixed, namespace: shop }
+Service shop/mixed
 spec:
   clusterIP: 10.96.0.2
   ports:
   - { port: 80, name: http, appProtocol: tcp }
   - { port: 81, name: plain }
   - { port: 443, name: https }
----
-apiVersion: v1
-kind: Service
-metadata: { name: db, namespace: shop }
+Service shop/db
 spec: { clusterIP: None, ports: [{ port: 5432, name: tcp-pg, targetPort: 15432 }] }
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: { name: db-1, namespace: shop, labels: { kubernetes.io/service-name: db } }
+EndpointSlice shop/db-1 {labels: { kubernetes.io/service-name: db }}
 addressType: IPv4
 ports: [{ port: 15432, name: tcp-pg }]
 endpoints: [{ addresses: [10.5.0.1], hostname: db-0 }, { addresses: [10.5.0.2], hostname: db-1 }]
----
-apiVersion: v1
-kind: Service
-metadata: { name: alias, namespace: shop }
+Service shop/alias
 spec: { type: ExternalName, externalName: api.example.org }
----
-apiVersion: v1
-kind: Service
-metadata: { name: wiki, namespace: shop }
+Service shop/wiki
 spec: { type: ExternalName, externalName: de.wikipedia.org }
----
-apiVersion: v1
-kind: Service
-metadata: { name: pages, namespace: shop }
+Service shop/pages
 spec: { clusterIP: None, ports: [{ port: 8080, name: http }, { port: 8443, name: https }] }
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: { name: pages-1, namespace: shop, labels: { kubernetes.io/service-name: pages } }
+EndpointSlice shop/pages-1 {labels: { kubernetes.io/service-name: pages }}
 addressType: IPv4
 ports: [{ port: 8080, name: http }, { port: 8443, name: https }]
 endpoints: [{ addresses: [10.6.0.1], hostname: pages-0 }, { addresses: [10.6.0.2] }]
----
-apiVersion: v1
-kind: Service
-metadata: { name: odd, namespace: shop }
+Service shop/odd
 spec:
   clusterIP: None
   ports:
@@ -155,16 +99,10 @@ spec:
   - { port: 82, name: tcp-b, appProtocol: kubernetes.io/h2c }
   - { port: 83, name: tcp-c, appProtocol: grpc-web-x }
   - { port: 84, name: http-d, appProtocol: kubernetes.io/wss }
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: { name: odd-1, namespace: shop, labels: { kubernetes.io/service-name: odd } }
+EndpointSlice shop/odd-1 {labels: { kubernetes.io/service-name: odd }}
 addressType: IPv4
 endpoints: [{ addresses: [10.7.0.1] }]
----
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: { name: range, namespace: shop }
+ServiceEntry shop/range
 spec:
   hosts: [range.example.org]
   addresses: [10.8.0.0/16]
@@ -338,9 +276,7 @@ TEST_F(TrafficMatchTest, SelectedWorkloadsHaveTheirOwnPorts) {
 
 TEST_F(TrafficMatchTest, AListenerOfASidecarImportsItsPortAlone) {
   registry_.load(R"(
-apiVersion: networking.istio.io/v1
-kind: Sidecar
-metadata: { name: narrow, namespace: shop }
+Sidecar shop/narrow
 spec:
   egress:
   - { port: { number: 80, protocol: HTTP, name: http }, hosts: ["shop/*"] }

@@ -14,14 +14,9 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 constexpr std::string_view kRoutedMesh = R"(
-apiVersion: v1
-kind: Service
-metadata: { name: reviews, namespace: shop }
+Service shop/reviews
 spec: { clusterIP: 10.96.0.1, ports: [{ port: 80, name: http }, { port: 90, name: tcp }, { port: 443, name: tls }] }
----
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: { name: wiki, namespace: shop }
+ServiceEntry shop/wiki
 spec: { hosts: ["*.wikipedia.org"], ports: [{ number: 443, name: tls, protocol: TLS }], resolution: NONE }
 )";
 

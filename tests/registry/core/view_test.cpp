@@ -14,14 +14,9 @@ namespace meshdns::registry {
 namespace {
 
 constexpr const char* kTwoHosts = R"(
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: { name: one, namespace: shop }
+ServiceEntry shop/one
 spec: { hosts: [one.example.org], addresses: [192.0.2.1], resolution: STATIC }
----
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: { name: two, namespace: shop }
+ServiceEntry shop/two
 spec: { hosts: [two.example.org], addresses: [192.0.2.2], resolution: STATIC }
 )";
 
@@ -159,19 +154,11 @@ TEST(ViewTest, SidecarsImportServicesThatAnEgressHostMatches) {
 // Names above and below the hosts that a Sidecar imports.
 TEST(ViewTest, ANameExistsIfTheSidecarImportsAHostBelowIt) {
   constexpr const char* kServices = R"(
-apiVersion: v1
-kind: Service
-metadata: { name: api, namespace: shop }
+Service shop/api
 spec: { clusterIP: 10.96.0.1, ports: [{ port: 80, name: http }] }
----
-apiVersion: v1
-kind: Service
-metadata: { name: private, namespace: shop, annotations: { networking.istio.io/exportTo: "." } }
+Service shop/private {annotations: { networking.istio.io/exportTo: "." }}
 spec: { clusterIP: 10.96.0.2, ports: [{ port: 80, name: http }] }
----
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: { name: deep, namespace: net }
+ServiceEntry net/deep
 spec: { hosts: [a.b.c.cluster.local], addresses: [10.96.0.3], resolution: STATIC }
 )";
   const struct {
@@ -309,9 +296,7 @@ TEST(ViewTest, NamesOfATableAreThoseOfIstioAgentMembersOfHeadlessServicesAmongTh
 // As for members that are endpoints (ClaimsTest).
 TEST(ViewTest, NoEntryOfAnotherNamespaceTakesTheShortNameOfAMemberInATable) {
   const std::string entry = R"(
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: { name: e, namespace: evil }
+ServiceEntry evil/e
 spec: { hosts: [pod1.db.ns1, pod1.db.ns1.svc, pod1.db], addresses: [10.6.6.6], resolution: STATIC }
 )";
   for (const bool is_entry_first : {true, false}) {
