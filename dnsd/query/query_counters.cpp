@@ -6,6 +6,8 @@
 #include <limits>
 #include <string>
 
+#include "registry/base/enum_text.hpp"
+
 namespace meshdns::dnsd {
 namespace {
 
@@ -14,35 +16,10 @@ constexpr std::uint64_t kFirstLimitNs = 250'000;
 }  // namespace
 
 std::string_view to_string(AnswerSource source) {
-  switch (source) {
-    case AnswerSource::Registry:
-      return "registry";
-    case AnswerSource::ClusterZone:
-      return "cluster_zone";
-    case AnswerSource::Special:
-      return "special";
-    case AnswerSource::Local:
-      return "local";
-    case AnswerSource::Cache:
-      return "cache";
-    case AnswerSource::Stale:
-      return "stale";
-    case AnswerSource::Forward:
-      return "forward";
-    case AnswerSource::Chaos:
-      return "chaos";
-    case AnswerSource::Refused:
-      return "refused";
-    case AnswerSource::Protocol:
-      return "protocol";
-    case AnswerSource::Failed:
-      return "failed";
-    case AnswerSource::Limited:
-      return "limited";
-    case AnswerSource::Kernel:
-      return "kernel";
-  }
-  return "";
+  static constexpr std::string_view texts[] = {
+      "registry", "cluster_zone", "special",  "local",  "cache",   "stale", "forward",
+      "chaos",    "refused",      "protocol", "failed", "limited", "kernel"};
+  return enum_text<AnswerSource::Kernel>(source, texts);
 }
 
 std::size_t QueryCounters::type_slot(wire::Type type) {

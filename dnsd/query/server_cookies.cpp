@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstring>
 
+#include "registry/base/enum_text.hpp"
 #include "resolver/wire/octets.hpp"
 
 namespace meshdns::dnsd {
@@ -47,15 +48,8 @@ bool is_timely(std::uint32_t made_at, std::uint32_t now) {
 }  // namespace
 
 std::string_view to_string(CookieCheck check) {
-  switch (check) {
-    case CookieCheck::ClientOnly:
-      return "client_only";
-    case CookieCheck::Invalid:
-      return "invalid";
-    case CookieCheck::Valid:
-      return "valid";
-  }
-  return "";
+  static constexpr std::string_view texts[] = {"client_only", "invalid", "valid"};
+  return enum_text<CookieCheck::Valid>(check, texts);
 }
 
 CookieCheck check_cookie(std::span<const std::uint8_t> cookie, const IpAddress& client,
