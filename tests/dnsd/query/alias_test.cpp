@@ -12,16 +12,12 @@ TEST_F(AliasTest, RegistryThatChangesMeanwhileCounts) {
   be_authority();
   be_in("shop");
   load(R"(
-apiVersion: v1
-kind: Service
-metadata: { name: out, namespace: shop }
+Service shop/out
 spec: { type: ExternalName, externalName: back.example.org }
 )");
   EXPECT_EQ(ask("out.shop. A"), "FORWARD back.example.org. A");
   load(R"(
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: { name: late, namespace: shop }
+ServiceEntry shop/late
 spec: { hosts: [target.example.org], addresses: [10.0.0.9], resolution: STATIC }
 )");
   publish();

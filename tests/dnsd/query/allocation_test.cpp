@@ -68,23 +68,12 @@ TEST_F(AllocationTest, LocalHitsTakeNone) {
   be_authority();
   be_in("shop");
   load(R"(
-apiVersion: v1
-kind: Namespace
-metadata: { name: shop }
----
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: { name: api }
+Namespace /shop
+ServiceEntry /api
 spec: { hosts: [api.example.org, "*.wild.example.org"], addresses: [10.0.0.7, 10.0.0.8], resolution: STATIC }
----
-apiVersion: v1
-kind: Service
-metadata: { name: web, namespace: shop }
+Service shop/web
 spec: { clusterIP: 10.96.0.1, clusterIPs: [10.96.0.1, "fd00:96::1"], ports: [{ port: 80, name: http }] }
----
-apiVersion: v1
-kind: Service
-metadata: { name: to-web, namespace: shop }
+Service shop/to-web
 spec: { type: ExternalName, externalName: web.shop.svc.cluster.local }
 )");
   const struct {
@@ -114,9 +103,7 @@ spec: { type: ExternalName, externalName: web.shop.svc.cluster.local }
 
 TEST_F(AllocationTest, CountIsReal) {
   load(R"(
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: { name: api }
+ServiceEntry /api
 spec: { hosts: [api.example.org], addresses: [10.0.0.7], ports: [{ number: 80, name: http, protocol: HTTP }], resolution: STATIC }
 )");
   EXPECT_GT(allocations_of("_http._tcp.api.example.org.", wire::Type::Srv), 0U);

@@ -89,9 +89,7 @@ TEST_F(KernelAnswerTest, HoldsUntilTheHostChanges) {
   EXPECT_EQ(*answer, reply);
   EXPECT_FALSE(kernel_->answer(asked, *IpAddress::parse("127.0.0.2"))) << "who is that?";
   load(R"(
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: { name: other }
+ServiceEntry /other
 spec: { hosts: [other.example.org], addresses: [10.0.0.8], resolution: STATIC }
 )");
   EXPECT_TRUE(kernel_->answer(asked, client)) << "another host has changed";
@@ -115,9 +113,7 @@ TEST_F(KernelAnswerTest, EndsForAClientTenSecondsAfterItsLastQuestionToTheDaemon
 TEST_F(KernelAnswerTest, IsNotGivenWhatDependsOnMore) {
   load_api();
   load(R"(
-apiVersion: v1
-kind: Service
-metadata: { name: alias, namespace: default }
+Service default/alias
 spec: { type: ExternalName, externalName: api.example.org }
 )");
   be_authority();
@@ -138,14 +134,9 @@ spec: { type: ExternalName, externalName: api.example.org }
 TEST_F(KernelAnswerTest, HoldsUntilAServiceHasTheNameThatIsMeant) {
   registry_.be_in("shop");
   load(R"(
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: { name: x, namespace: evil }
+ServiceEntry evil/x
 spec: { hosts: [x.db.bank.shop.svc.cluster.local], addresses: [10.6.6.6], resolution: STATIC }
----
-apiVersion: v1
-kind: Service
-metadata: { name: db, namespace: bank }
+Service bank/db
 spec: { clusterIP: None, ports: [{ name: http, port: 80 }] }
 )");
   be_authority();
@@ -154,9 +145,7 @@ spec: { clusterIP: None, ports: [{ name: http, port: 80 }] }
   ask_handler(asked, "127.0.0.1");
   ASSERT_TRUE(kernel_->answer(asked, client));
   load(R"(
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: { name: db-1, namespace: bank, labels: { kubernetes.io/service-name: db } }
+EndpointSlice bank/db-1 {labels: { kubernetes.io/service-name: db }}
 addressType: IPv4
 endpoints: [{ addresses: [10.3.0.1], hostname: x }]
 )");

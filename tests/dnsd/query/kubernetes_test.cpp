@@ -15,13 +15,8 @@ class KubernetesTest : public QueryFixture {
   void SetUp() override {
     be_authority();
     load(R"(
-apiVersion: v1
-kind: Namespace
-metadata: { name: shop }
----
-apiVersion: v1
-kind: Service
-metadata: { name: web, namespace: shop }
+Namespace /shop
+Service shop/web
 spec: { clusterIP: 10.96.0.1, clusterIPs: [10.96.0.1], ports: [{ port: 80, name: http, protocol: TCP }] }
 )");
   }
@@ -115,9 +110,7 @@ TEST_F(KubernetesTest, BeforeTheFirstSyncMissingNamesMayOnlyBeLate) {
 }
 
 TEST_F(KubernetesTest, EndpointsThatMayNotBeReadAreNotDenied) {
-  load(
-      "apiVersion: v1\nkind: Service\nmetadata: { name: bare, namespace: shop }\n"
-      "spec: { clusterIP: None, ports: [{ port: 80 }] }\n");
+  load("Service shop/bare\nspec: { clusterIP: None, ports: [{ port: 80 }] }\n");
   expect({{"bare.shop.svc.cluster.local. A", "NXDOMAIN cluster.local."},
           {"bare-0.bare.shop.svc.cluster.local. A", "NXDOMAIN cluster.local."}});
   registry_.registry().set_sources({.authoritative = true, .endpoints_unknown = true});
@@ -143,20 +136,12 @@ std::vector<registry::Resource> services_of_two_clusters() {
   for (const std::string cluster : {"east", "west"}) {
     const bool is_east = cluster == "east";
     auto resources = registry::parse(std::string(R"(
-apiVersion: v1
-kind: Service
-metadata: { name: both, namespace: shop }
+Service shop/both
 spec: { clusterIP: ")") + (is_east ? "10.96.0.9" : "fd00:96::1") +
                                      R"(", ports: [{ port: 80, name: http }] }
----
-apiVersion: v1
-kind: Service
-metadata: { name: db, namespace: shop }
+Service shop/db
 spec: { clusterIP: None, ports: [{ port: 80, name: http }] }
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: { name: db-1, namespace: shop, labels: { kubernetes.io/service-name: db } }
+EndpointSlice shop/db-1 {labels: { kubernetes.io/service-name: db }}
 addressType: IPv4
 ports: [{ name: http, port: 80, protocol: TCP }]
 endpoints: [{ addresses: [)" + (is_east ? "10.1.0.1" : "10.2.0.1") +
@@ -203,14 +188,9 @@ TEST_F(KubernetesTest, NameOfAnEndpointLeadsToItsAddressHoweverThatIsWritten) {
   std::string endpoints;
   for (const auto& address : addresses) endpoints += "  - { addresses: [\"" + address + "\"] }\n";
   load(R"(
-apiVersion: v1
-kind: Service
-metadata: { name: db, namespace: shop }
+Service shop/db
 spec: { clusterIP: None, ports: [{ port: 80, name: http, protocol: TCP }] }
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: { name: db-1, namespace: shop, labels: { kubernetes.io/service-name: db } }
+EndpointSlice shop/db-1 {labels: { kubernetes.io/service-name: db }}
 addressType: IPv6
 ports: [{ port: 80, name: http, protocol: TCP }]
 endpoints:

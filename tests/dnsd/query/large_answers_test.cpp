@@ -25,14 +25,9 @@ class LargeAnswersTest : public QueryFixture {
   template <typename Hostname>
   void headless(std::size_t endpoints, const Hostname& hostname, std::string_view more = {}) {
     std::string yaml = R"(
-apiVersion: v1
-kind: Service
-metadata: { name: db, namespace: shop }
+Service shop/db
 spec: { clusterIP: None, ports: [{ port: 80, name: http }] }
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: { name: db-1, namespace: shop, labels: { kubernetes.io/service-name: db } }
+EndpointSlice shop/db-1 {labels: { kubernetes.io/service-name: db }}
 addressType: IPv4
 ports: [{ port: 80, name: http }]
 endpoints:
@@ -119,10 +114,7 @@ TEST_F(LargeAnswersTest, EndpointsOfOneNameAreOneTargetWithManyAddresses) {
 
 TEST_F(LargeAnswersTest, AnAddressInTwoSlicesIsGivenOnce) {
   std::string again = R"(
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: { name: db-2, namespace: shop, labels: { kubernetes.io/service-name: db } }
+EndpointSlice shop/db-2 {labels: { kubernetes.io/service-name: db }}
 addressType: IPv4
 ports: [{ port: 80, name: http }, { port: 81, name: more }]
 endpoints:
@@ -158,9 +150,7 @@ TEST_F(LargeAnswersTest, EveryLabelMayBeAClusterOfAVeryLargeClusterSet) {
   for (const bool has_clusters : {true, false})
     for (const std::size_t count : {1'024, 1'025}) {
       std::string yaml = R"(
-apiVersion: multicluster.x-k8s.io/v1alpha1
-kind: ServiceImport
-metadata: { name: db, namespace: shop }
+ServiceImport shop/db
 spec: { type: Headless, ports: [{ port: 80, name: http, protocol: TCP }] }
 )";
       for (std::size_t i = 0; i < count; ++i) {
@@ -188,10 +178,7 @@ TEST_F(LargeAnswersTest, EveryPortOfAServiceHasItsRecord) {
   for (int i = 1; i <= 300; ++i)
     ports += (i > 1 ? ", " : "") + std::string("{ name: p") + std::to_string(i) +
              ", port: " + std::to_string(i) + " }";
-  load(
-      "apiVersion: v1\nkind: Service\nmetadata: { name: web, namespace: shop }\n"
-      "spec: { clusterIP: 10.96.0.1, ports: [" +
-      ports + "] }\n");
+  load("Service shop/web\nspec: { clusterIP: 10.96.0.1, ports: [" + ports + "] }\n");
   ask("web.shop.svc.cluster.local. SRV", {.tcp = true});
   EXPECT_EQ(message_.answer.size(), 300U);
   EXPECT_EQ(message_.additional.size(), 1U);
@@ -254,10 +241,7 @@ std::string wildcards_of_parts(int i, int port, std::string_view ns) {
 }
 
 constexpr std::string_view kOwnApi = R"(
----
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: { name: api, namespace: shop }
+ServiceEntry shop/api
 spec: { hosts: [api.example.org, "*.api.example.org"], addresses: [10.0.0.1], resolution: STATIC,
         ports: [{ number: 80, name: http, protocol: HTTP }] }
 )";
@@ -266,9 +250,7 @@ spec: { hosts: [api.example.org, "*.api.example.org"], addresses: [10.0.0.1], re
 // Sidecar imports the port of the other kind.  A look at all of them took milliseconds.
 TEST_F(LargeAnswersTest, WildcardsOfManyPartsThatNobodySeesCostLittle) {
   std::string yaml = R"(
-apiVersion: networking.istio.io/v1
-kind: Sidecar
-metadata: { name: default, namespace: shop }
+Sidecar shop/default
 spec: { egress: [{ port: { number: 80, protocol: HTTP, name: http }, hosts: ["*/*"] }] }
 )";
   yaml += kOwnApi;
@@ -283,9 +265,8 @@ spec: { egress: [{ port: { number: 80, protocol: HTTP, name: http }, hosts: ["*/
 // hidden.
 TEST_F(LargeAnswersTest, WildcardsWithThePortsOfManyListenersAreTooMuchWork) {
   std::string yaml =
-      "apiVersion: networking.istio.io/v1\nkind: Sidecar\nmetadata: { name: default, namespace: "
-      "shop }\nspec:\n  egress:\n  - { port: { number: 80, protocol: HTTP, name: http }, hosts: "
-      "[\"*/*\"] }\n";
+      "Sidecar shop/default\nspec:\n  egress:\n  - { port: { number: 80, protocol: HTTP, name: "
+      "http }, hosts: [\"*/*\"] }\n";
   for (int i = 0; i < 64; ++i)
     yaml += "  - { port: { number: " + std::to_string(1000 + i) +
             ", protocol: HTTP, name: http }, hosts: [\"bank/*\"] }\n";
@@ -303,16 +284,10 @@ TEST_F(LargeAnswersTest, WildcardsWithThePortsOfManyListenersAreTooMuchWork) {
 }
 
 constexpr std::string_view kHiddenOwners = R"(
----
-apiVersion: v1
-kind: Pod
-metadata: { name: web, namespace: other }
+Pod other/web
 spec: {}
 status: { phase: Running, podIP: 11.0.0.1, podIPs: [{ ip: 11.0.0.1 }] }
----
-apiVersion: v1
-kind: Service
-metadata: { name: hidden, namespace: other, annotations: { networking.istio.io/exportTo: "." } }
+Service other/hidden {annotations: { networking.istio.io/exportTo: "." }}
 spec: { clusterIP: 11.0.0.2, ports: [{ port: 80, name: http }] }
 )";
 
@@ -345,9 +320,7 @@ TEST_F(LargeAnswersTest, HiddenClaimsOfAnAddressChangeNoVerdict) {
   std::string hosts;
   for (int i = 0; i < 200; ++i) hosts += (i == 0 ? "h" : ", h") + std::to_string(i) + ".example";
   const std::string claims =
-      "---\napiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: { name: all, "
-      "namespace: other }\nspec: { hosts: [" +
-      hosts +
+      "ServiceEntry other/all\nspec: { hosts: [" + hosts +
       "], addresses: [11.0.0.1, 11.0.0.2, 11.0.0.3, 10.9.9.9], resolution: STATIC, exportTo: "
       "[\".\"] }\n";
   for (const std::string& crowd : {std::string(), claims}) {
@@ -365,10 +338,8 @@ TEST_F(LargeAnswersTest, AWalkThroughVeryDeepNamesIsTooMuchWork) {
   std::string hosts;
   for (int depth = 0; depth < 100; ++depth)
     hosts += (depth == 0 ? "\"*." : ", \"*.") + deep_name(depth, "shop.svc.cluster.legal") + "\"";
-  load(
-      "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: { name: w, namespace: "
-      "shop }\nspec: { hosts: [" +
-      hosts + "], addresses: [10.0.0.1], resolution: STATIC }\n");
+  load("ServiceEntry shop/w\nspec: { hosts: [" + hosts +
+       "], addresses: [10.0.0.1], resolution: STATIC }\n");
   registry::ClientIdentity identity;
   identity.ns = "shop";
   identity.search.push_back("first.svc.cluster.local");

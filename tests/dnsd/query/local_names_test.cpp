@@ -21,10 +21,8 @@ class LocalNamesTest : public QueryFixture {
  protected:
   LocalNamesTest() {
     load(
-        "apiVersion: networking.istio.io/v1\n"
-        "kind: ServiceEntry\n"
-        "metadata: { name: api, namespace: default }\n"
-        "spec: { hosts: [api.example.org], addresses: [10.0.0.7], resolution: STATIC }\n");
+        "ServiceEntry default/api\nspec: { hosts: [api.example.org], addresses: [10.0.0.7], "
+        "resolution: STATIC }\n");
     settings_.local = std::make_shared<const LocalNames>(
         parse_hosts(kHosts), std::map<std::string, Override>{}, std::nullopt);
   }

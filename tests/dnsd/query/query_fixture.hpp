@@ -41,9 +41,7 @@ class QueryFixture : public testing::Test {
   void load(std::string_view yaml) { registry_.load(yaml); }
   void load_api() {
     load(R"(
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: { name: api }
+ServiceEntry /api
 spec: { hosts: [api.example.org], addresses: [10.0.0.7], resolution: STATIC }
 )");
   }

@@ -22,9 +22,7 @@ class SearchTest : public QueryFixture {
     be_authority();
     be_in("shop");
     load(R"(
-apiVersion: v1
-kind: Namespace
-metadata: { name: shop }
+Namespace /shop
 )");
   }
   void walk(std::vector<std::string> search) {

@@ -9,9 +9,7 @@ class WaitingTest : public QueryFixture {
  protected:
   void SetUp() override {
     load(R"(
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: { name: slow }
+ServiceEntry /slow
 spec: { hosts: [slow.example.org], ports: [{ number: 80, name: http, protocol: HTTP }], resolution: DNS, endpoints: [{ address: backend.example.net }] }
 )");
   }
