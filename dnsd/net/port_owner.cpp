@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dnsd/net/port_owner.hpp"
 
+#include <arpa/inet.h>
 #include <dirent.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
 #include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +19,8 @@
 #include <fstream>
 #include <memory>
 #include <string_view>
+
+#include "registry/base/file_descriptor.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -136,6 +143,58 @@ std::string describe_owner(const SocketAddress& address, Protocol protocol) {
   const auto owner = owner_of(inodes_bound_to(address, protocol));
   if (!owner) return "another process is using this port (\"ss -lntup\" as root shows it)";
   return "process " + std::to_string(owner->pid) + " (" + owner->program + ") is using this port";
+}
+
+namespace {
+
+struct DiagRequest {
+  nlmsghdr header{};
+  inet_diag_req_v2 body{};
+};
+
+void put_address(const IpAddress& ip, __be32 (&words)[4]) {
+  const std::uint8_t* const octets = ip.octets().data();
+  if (ip.is_v4())
+    std::memcpy(words, octets + 12, 4);
+  else
+    std::memcpy(words, octets, 16);
+}
+
+// For UDP, the kernel takes the two ends the other way round.
+DiagRequest request_for(const Peer& client) {
+  DiagRequest request;
+  request.header.nlmsg_len = sizeof request;
+  request.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
+  request.header.nlmsg_flags = NLM_F_REQUEST;
+  request.body.sdiag_family = client.address.is_v4() ? AF_INET : AF_INET6;
+  request.body.sdiag_protocol = client.tcp ? IPPROTO_TCP : IPPROTO_UDP;
+  inet_diag_sockid& id = request.body.id;
+  put_address(client.address, client.tcp ? id.idiag_src : id.idiag_dst);
+  put_address(client.local, client.tcp ? id.idiag_dst : id.idiag_src);
+  (client.tcp ? id.idiag_sport : id.idiag_dport) = htons(client.port);
+  (client.tcp ? id.idiag_dport : id.idiag_sport) = htons(client.local_port);
+  std::ranges::fill(id.idiag_cookie, INET_DIAG_NOCOOKIE);
+  return request;
+}
+
+}  // namespace
+
+bool is_own_socket(const Peer& client) {
+  const FileDescriptor kernel(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
+  if (!kernel) return false;
+  const DiagRequest request = request_for(client);
+  if (::send(kernel.get(), &request, sizeof request, 0) < 0) return false;
+  // The kernel has answered by now.
+  alignas(nlmsghdr) std::array<char, 1024> reply;
+  const ssize_t size = ::recv(kernel.get(), reply.data(), reply.size(), MSG_DONTWAIT);
+  if (size < static_cast<ssize_t>(NLMSG_LENGTH(sizeof(inet_diag_msg)))) return false;
+  nlmsghdr header{};
+  inet_diag_msg socket{};
+  std::memcpy(&header, reply.data(), sizeof header);
+  std::memcpy(&socket, reply.data() + NLMSG_HDRLEN, sizeof socket);
+  // A socket that is bound and not connected is found, too, and has no other end.
+  return header.nlmsg_type == SOCK_DIAG_BY_FAMILY && socket.id.idiag_sport == htons(client.port) &&
+         socket.id.idiag_dport == htons(client.local_port);
 }
 
 }  // namespace meshdns::dnsd

@@ -22,6 +22,7 @@ struct Peer {
   std::uint16_t port = 0;
   IpAddress local;  // the address that was asked
   bool tcp = false;
+  std::uint16_t local_port = 0;
 };
 
 // The destination of the answer to one query, now or seconds later.  A value; it stays safe to use

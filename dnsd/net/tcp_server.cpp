@@ -132,7 +132,7 @@ void TcpServer::on_accepted(FileDescriptor fd, const ListenSocket& listen, const
     counters_.tcp_accept_errors.add();
     return;
   }
-  c->client = {client, port, listen.address.ip, true};
+  c->client = {client, port, listen.address.ip, true, listen.address.port};
   if (listen.wildcard) {
     sockaddr_storage local{};
     socklen_t size = sizeof local;

@@ -327,6 +327,7 @@ bool UdpServer::accept_datagram(const Socket& socket, unsigned i, Datagram& data
     reply_to.scope = peer.v6.sin6_scope_id;
   }
   client.local = socket.listen->address.ip;
+  client.local_port = socket.listen->address.port;
   reply_to.interface = 0;
   if (socket.listen->wildcard) read_local(message.msg_hdr, reply_to);
   if (client.port == 0 || is_own_address(client)) {

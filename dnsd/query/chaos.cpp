@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "dnsd/answer/explanation.hpp"
+#include "dnsd/net/port_owner.hpp"
 #include "resolver/wire/name_text.hpp"
 
 namespace meshdns::dnsd {
@@ -16,9 +17,8 @@ std::string_view wire_name(const wire::QueryMessage& query) {
   return {reinterpret_cast<const char*>(query.question.data()), query.qname_size};
 }
 
-// Clients on loopback are operators of this host.
 Audience audience_of(const ChaosQuery& chaos) {
-  return chaos.source.address.is_loopback() ? Audience::Operator : Audience::Client;
+  return chaos.origin == Origin::Here ? Audience::Operator : Audience::Client;
 }
 
 std::vector<std::string> explain_name(const ChaosQuery& chaos) {
@@ -46,10 +46,20 @@ std::vector<std::string> facts(const ChaosQuery& chaos) {
 
 }  // namespace
 
-bool may_ask_chaos(ChaosAccess access, const IpAddress& client) {
+// The kernel lets no packet with a loopback source in from another machine.  It does so for the
+// other addresses of this machine only with IPv4, without accept_local; and a rule for NAT may give
+// a Pod's packet the address that it asks.  Hence the socket.
+Origin origin_of(const Peer& client) {
+  if (client.address.is_loopback()) return Origin::Here;
+  if (client.address != client.local) return Origin::Elsewhere;
+  if (is_own_socket(client)) return Origin::Here;
+  return client.tcp ? Origin::Elsewhere : Origin::Unproven;
+}
+
+bool may_ask_chaos(ChaosAccess access, Origin client) {
   switch (access) {
     case ChaosAccess::Loopback:
-      return client.is_loopback();
+      return client == Origin::Here;
     case ChaosAccess::Allowed:
       return true;
     case ChaosAccess::Off:

@@ -3,6 +3,7 @@
 // explanation of a name.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -16,11 +17,20 @@
 
 namespace meshdns::dnsd {
 
-bool may_ask_chaos(ChaosAccess access, const IpAddress& client);
+// Says whether a client of class CH is a program of this machine, whose users are its operators.
+enum class Origin : std::uint8_t {
+  Here,  // on loopback; or it asks the address that it has, and is a socket of this machine
+  Elsewhere,
+  Unproven,  // asks over UDP the address that it has; over TCP it can be found
+};
+Origin origin_of(const Peer& client);
+
+bool may_ask_chaos(ChaosAccess access, Origin client);
 
 struct ChaosQuery {
   const wire::QueryMessage& query;
   const Peer& source;
+  Origin origin;
   const registry::Snapshot& snapshot;
   const registry::Client& client;
   const QuerySettings& settings;

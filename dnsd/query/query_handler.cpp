@@ -243,12 +243,20 @@ std::size_t QueryHandler::answer_question(QueryState& state, const Snapshot& sna
 
 std::size_t QueryHandler::answer_class_chaos(QueryState& state, const Snapshot& snapshot,
                                              const registry::Client& client, Buffer buffer) {
-  if (!may_ask_chaos(settings_.chaos, state.reply_to->client.address))
+  const Origin origin =
+      settings_.chaos == ChaosAccess::Off ? Origin::Elsewhere : origin_of(state.reply_to->client);
+  const bool is_allowed = may_ask_chaos(settings_.chaos, origin);
+  if (!is_allowed && origin != Origin::Unproven)
     return refuse(state, "class CH is not served to this client (server.chaos)", buffer);
   state.source = AnswerSource::Chaos;
   MessageWriter writer = begin_reply(state, buffer);
+  if (!is_allowed) {  // it asks again over TCP
+    writer.set_truncated();
+    return count_reply(state, buffer, Rcode::NoError, writer.finish());
+  }
   answer_chaos({.query = *state.query,
                 .source = state.reply_to->client,
+                .origin = origin,
                 .snapshot = snapshot,
                 .client = client,
                 .settings = settings_,
