@@ -1,46 +1,86 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dnsd/admin/admin_endpoint.hpp"
 
+#include <algorithm>
+#include <string>
 #include <utility>
 
 namespace meshdns::dnsd {
 
+namespace {
+
+// 127.0.0.1:15054 and 0.0.0.0:15054, say: both cannot be bound at a time.
+bool have_one_port(const AdminAddress& a, const AdminAddress& b) {
+  const auto* const of_a = std::get_if<SocketAddress>(&a);
+  const auto* const of_b = std::get_if<SocketAddress>(&b);
+  return of_a != nullptr && of_b != nullptr && of_a->port == of_b->port;
+}
+
+}  // namespace
+
 Result<void> AdminEndpoint::open(const AdminAddress& address) {
-  auto server = HttpServer::open(loop_, address, make_routes_(), counters_, deadlines_, access_);
+  auto server =
+      HttpServer::open(loop_, address, make_routes_(), counters_, deadlines_, access_, leaving_);
   if (!server) return fail(std::string(key_) + ": " + server.error().message);
-  server_ = std::move(*server);
-  requested_ = address;
+  servers_.push_back({address, std::move(*server)});
   return {};
 }
 
-// From 127.0.0.1:15054 to 0.0.0.0:15054, say: both cannot be bound at a time.
-bool AdminEndpoint::stands_in_the_way_of(const AdminAddress& wanted) const {
-  if (!server_) return false;
-  const auto* old_ip = std::get_if<SocketAddress>(&server_->address());
-  const auto* new_ip = std::get_if<SocketAddress>(&wanted);
-  return old_ip != nullptr && new_ip != nullptr && old_ip->port == new_ip->port;
-}
-
-Result<void> AdminEndpoint::serve_at(const std::optional<AdminAddress>& wanted,
-                                     const HttpAccess& access) {
-  if (!wanted) {
-    server_.reset();
-    return {};
-  }
-  const bool has_tls = access_.certificate != nullptr;
-  access_ = access;
-  if (server_ && has_tls != (access.certificate != nullptr)) server_.reset();
-  if (server_) server_->set_access(access);
-  if (server_ && requested_ == wanted) return {};
-  auto opened = open(*wanted);
-  if (opened || !stands_in_the_way_of(*wanted)) return opened;
-  const AdminAddress before = *requested_;
-  server_.reset();
-  opened = open(*wanted);
+// An address that nobody wants any more makes room, and comes back if that was of no use.
+Result<void> AdminEndpoint::open_among(const AdminAddress& address,
+                                       const std::vector<AdminAddress>& wanted) {
+  auto opened = open(address);
+  if (opened) return opened;
+  const auto old = std::ranges::find_if(servers_, [&](const Served& served) {
+    return have_one_port(served.server->address(), address) &&
+           std::ranges::find(wanted, served.requested) == wanted.end();
+  });
+  if (old == servers_.end()) return opened;
+  const AdminAddress before = old->requested;
+  servers_.erase(old);
+  opened = open(address);
   if (opened) return opened;
   if (const auto restored = open(before); !restored)
     return fail(opened.error().message + "; and " + restored.error().message);
   return opened;
+}
+
+void AdminEndpoint::use(const HttpAccess& access) {
+  const bool had_tls = access_.certificate != nullptr;
+  access_ = access;
+  if (had_tls != (access.certificate != nullptr)) servers_.clear();
+  for (const Served& served : servers_) served.server->set_access(access);
+}
+
+bool AdminEndpoint::serves(const AdminAddress& address) const {
+  return std::ranges::find(servers_, address, &Served::requested) != servers_.end();
+}
+
+Result<void> AdminEndpoint::serve_at(const std::vector<AdminAddress>& wanted,
+                                     const HttpAccess& access) {
+  use(access);
+  std::erase_if(servers_, [](const Served& served) { return !served.server->has_its_path(); });
+  std::string failures;
+  for (const AdminAddress& address : wanted) {
+    if (serves(address)) continue;
+    if (const auto opened = open_among(address, wanted); !opened)
+      failures += (failures.empty() ? "" : "; and ") + opened.error().message;
+  }
+  if (!failures.empty()) return fail(std::move(failures));
+  std::erase_if(servers_, [&](const Served& served) {
+    return std::ranges::find(wanted, served.requested) == wanted.end();
+  });
+  return {};
+}
+
+void AdminEndpoint::close_ports() {
+  std::erase_if(servers_, [](const Served& served) { return !is_unix(served.requested); });
+}
+
+std::vector<AdminAddress> AdminEndpoint::addresses() const {
+  std::vector<AdminAddress> addresses;
+  for (const Served& served : servers_) addresses.push_back(served.server->address());
+  return addresses;
 }
 
 void AdminEndpoint::log_troubles(Log& log) {

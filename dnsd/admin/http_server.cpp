@@ -18,6 +18,7 @@
 
 #include "dnsd/admin/http_server_impl.hpp"
 #include "dnsd/net/port_owner.hpp"
+#include "registry/base/file_descriptor.hpp"
 #include "registry/base/handle.hpp"
 #include "registry/base/ip_address.hpp"
 #include "registry/base/socket_address.hpp"
@@ -32,16 +33,19 @@ unsigned long inode_of(const std::string& path) {
   return ::lstat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode) ? status.st_ino : 0;
 }
 
-// Returns whether a process listens there; one that was killed leaves its socket behind.
-bool is_abandoned(const UnixAddress& address) {
+// Returns whether the socket there makes room for a new one.  A process that was killed leaves its
+// socket behind, and the one that is `leaving` needs the path no more.
+bool makes_room(const UnixAddress& address, std::optional<pid_t> leaving) {
   if (inode_of(address.path) == 0) return false;
-  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (fd < 0) return false;
+  const FileDescriptor fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd) return false;
   const sockaddr_un name = *unix_socket_name(address.path);
-  const bool refused = ::connect(fd, reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0 &&
-                       errno == ECONNREFUSED;
-  ::close(fd);
-  return refused;
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0)
+    return errno == ECONNREFUSED;
+  ucred listener{};
+  socklen_t size = sizeof listener;
+  return leaving && ::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &listener, &size) == 0 &&
+         listener.pid == *leaving;
 }
 
 // Returns whether the client has sent anything.  Programs with a Unix socket are asked for more
@@ -83,23 +87,27 @@ ListeningSocket::ListeningSocket(ListeningSocket&& other) noexcept
 
 ListeningSocket::~ListeningSocket() {
   if (fd_ >= 0) ::close(fd_);
-  if (inode_ == 0) return;
-  const std::string& path = std::get<UnixAddress>(address_).path;
-  if (inode_of(path) == inode_) ::unlink(path.c_str());
+  if (inode_ != 0 && has_its_path()) ::unlink(std::get<UnixAddress>(address_).path.c_str());
 }
 
-Result<ListeningSocket> ListeningSocket::open(const AdminAddress& address, int backlog) {
+bool ListeningSocket::has_its_path() const {
+  return inode_ == 0 || inode_of(std::get<UnixAddress>(address_).path) == inode_;
+}
+
+Result<ListeningSocket> ListeningSocket::open(const AdminAddress& address, int backlog,
+                                              std::optional<pid_t> leaving) {
   const int fd = ::socket(family_of(address), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   ListeningSocket opened(fd, address);
   if (fd < 0) return opened.refuse("open a socket for");
-  const auto bound = std::visit([&](const auto& a) { return opened.bind_to(a); }, address);
+  const auto bound = std::visit([&](const auto& a) { return opened.bind_to(a, leaving); }, address);
   if (!bound) return std::unexpected(bound.error());
   if (::listen(fd, backlog) != 0) return opened.refuse("listen on");
   if (auto* ip = std::get_if<SocketAddress>(&opened.address_)) ip->port = port_of(fd);
   return opened;
 }
 
-Result<void> ListeningSocket::bind_to(const SocketAddress& address) {
+Result<void> ListeningSocket::bind_to(const SocketAddress& address,
+                                      std::optional<pid_t> /*leaving*/) {
   sockaddr_storage name{};
   const auto length = address.to_sockaddr(name);
   if (!length) return std::unexpected(length.error());
@@ -112,8 +120,8 @@ Result<void> ListeningSocket::bind_to(const SocketAddress& address) {
   return {};
 }
 
-Result<void> ListeningSocket::bind_to(const UnixAddress& address) {
-  if (is_abandoned(address)) ::unlink(address.path.c_str());
+Result<void> ListeningSocket::bind_to(const UnixAddress& address, std::optional<pid_t> leaving) {
+  if (makes_room(address, leaving)) ::unlink(address.path.c_str());
   const sockaddr_un name = *unix_socket_name(address.path);
   // The descriptor's mode, less the umask, becomes that of the file: nobody else can connect in the
   // moment before chmod().
@@ -441,6 +449,7 @@ std::optional<std::chrono::milliseconds> HttpServer::Impl::next_turn() const {
 HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 HttpServer::~HttpServer() = default;
 const AdminAddress& HttpServer::address() const { return impl_->address(); }
+bool HttpServer::has_its_path() const { return impl_->has_its_path(); }
 void HttpServer::set_access(HttpAccess access) { impl_->set_access(std::move(access)); }
 
 Result<void> HttpServer::try_address(const AdminAddress& address) {
@@ -452,8 +461,9 @@ Result<void> HttpServer::try_address(const AdminAddress& address) {
 Result<std::unique_ptr<HttpServer>> HttpServer::open(uv_loop_t* loop, const AdminAddress& address,
                                                      HttpRoutes routes, HttpCounters& counters,
                                                      const HttpDeadlines& deadlines,
-                                                     HttpAccess access) {
-  auto socket = ListeningSocket::open(address, kBacklog);
+                                                     HttpAccess access,
+                                                     std::optional<pid_t> leaving) {
+  auto socket = ListeningSocket::open(address, kBacklog, leaving);
   if (!socket) return std::unexpected(socket.error());
   auto impl = std::make_unique<Impl>(std::move(*socket), std::move(routes), counters, deadlines,
                                      std::move(access));

@@ -10,6 +10,7 @@
 // IP address nor "localhost" (DNS rebinding), and a POST that comes from another origin.
 #pragma once
 
+#include <sys/types.h>
 #include <uv.h>
 
 #include <atomic>
@@ -17,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "dnsd/admin/http_message.hpp"
 #include "dnsd/admin/password_gate.hpp"
@@ -72,12 +74,13 @@ class HttpServer {
 
   // Binds and serves at once. `loop` is the owner's, which calls open(). An Error says the address
   // and why. A Unix socket is for its owner and group (mode 0660); one that nobody listens on any
-  // more is replaced. REQUIRES: the loop runs on after the server's destruction until its handles
-  // are closed; `counters` outlives the server.
+  // more, or on which the process `leaving` does, is replaced. REQUIRES: the loop runs on after the
+  // server's destruction until its handles are closed; `counters` outlives the server.
   static Result<std::unique_ptr<HttpServer>> open(uv_loop_t* loop, const AdminAddress& address,
                                                   HttpRoutes routes, HttpCounters& counters,
                                                   const HttpDeadlines& deadlines = {},
-                                                  HttpAccess access = {});
+                                                  HttpAccess access = {},
+                                                  std::optional<pid_t> leaving = {});
   // An Error, as that of open(), where the address cannot be bound now.
   static Result<void> try_address(const AdminAddress& address);
   // Ends all connections and the thread, and removes its Unix socket. REQUIRES: the owner's thread,
@@ -92,6 +95,8 @@ class HttpServer {
 
   // The listening address, with the port that the kernel chose for port 0.
   const AdminAddress& address() const;
+  // Returns false if the path of the Unix socket leads to another one, or to none.
+  bool has_its_path() const;
 
  private:
   class Impl;  // so that libmicrohttpd's header is included in one file only

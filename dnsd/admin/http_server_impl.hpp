@@ -25,19 +25,23 @@ namespace meshdns::dnsd {
 // is removed from the file system with it, if it is still the one that was made here.
 class ListeningSocket {
  public:
-  // An Error says the address and why.
-  static Result<ListeningSocket> open(const AdminAddress& address, int backlog);
+  // An Error says the address and why.  A Unix socket replaces one that nobody listens on any more,
+  // or on which the process `leaving` does.
+  static Result<ListeningSocket> open(const AdminAddress& address, int backlog,
+                                      std::optional<pid_t> leaving = {});
   ~ListeningSocket();
   ListeningSocket(ListeningSocket&& other) noexcept;
   ListeningSocket& operator=(ListeningSocket&&) = delete;
 
   int fd() const { return fd_; }
   const AdminAddress& address() const { return address_; }
+  // Returns false if the path of a Unix socket leads to another one, or to none.
+  bool has_its_path() const;
 
  private:
   ListeningSocket(int fd, AdminAddress address) : fd_(fd), address_(std::move(address)) {}
-  Result<void> bind_to(const SocketAddress& address);
-  Result<void> bind_to(const UnixAddress& address);
+  Result<void> bind_to(const SocketAddress& address, std::optional<pid_t> leaving);
+  Result<void> bind_to(const UnixAddress& address, std::optional<pid_t> leaving);
   std::unexpected<Error> refuse(const char* what) const;
 
   int fd_ = -1;
@@ -55,7 +59,7 @@ class HttpServer::Impl {
   Impl(ListeningSocket socket, HttpRoutes routes, HttpCounters& counters,
        const HttpDeadlines& deadlines, HttpAccess access)
       : socket_(std::move(socket)),
-        is_local_(std::holds_alternative<UnixAddress>(socket_.address())),
+        is_local_(is_unix(socket_.address())),
         routes_(std::move(routes)),
         counters_(counters),
         deadlines_(deadlines),
@@ -71,6 +75,7 @@ class HttpServer::Impl {
   // Owner's thread. After an Error the object can only be destroyed.
   Result<void> start(uv_loop_t* owner_loop);
   const AdminAddress& address() const { return socket_.address(); }
+  bool has_its_path() const { return socket_.has_its_path(); }
   // Owner's thread.
   void set_access(HttpAccess access);
 

@@ -3,9 +3,11 @@
 
 #include <curl/curl.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <utility>
+#include <variant>
 
 namespace meshdns::dnsd {
 namespace {
@@ -29,6 +31,11 @@ std::size_t append_reply(char* data, std::size_t /*one*/, std::size_t size, void
 }
 
 }  // namespace
+
+std::vector<AdminAddress> in_order_of_use(std::vector<AdminAddress> addresses) {
+  std::ranges::stable_partition(addresses, is_unix);
+  return addresses;
+}
 
 Result<AdminReply> AdminClient::send(const std::string& target, bool is_post) const {
   const std::unique_ptr<CURL, EndTransfer> easy(curl_easy_init());

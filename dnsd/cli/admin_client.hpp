@@ -4,7 +4,7 @@
 
 #include <string>
 #include <utility>
-#include <variant>
+#include <vector>
 
 #include "dnsd/config/admin_address.hpp"
 #include "registry/base/result.hpp"
@@ -15,6 +15,10 @@ struct AdminReply {
   long status = 0;
   std::string body;
 };
+
+// Returns the addresses in the order in which a command tries them: Unix sockets first, which allow
+// changes without a token.
+std::vector<AdminAddress> in_order_of_use(std::vector<AdminAddress> addresses);
 
 class AdminClient {
  public:
@@ -29,9 +33,7 @@ class AdminClient {
 
   const AdminAddress& address() const { return address_; }
   // False if requests that change something are refused in any case.
-  bool may_change() const {
-    return std::holds_alternative<UnixAddress>(address_) || !token_.empty();
-  }
+  bool may_change() const { return is_unix(address_) || !token_.empty(); }
 
  private:
   Result<AdminReply> send(const std::string& target, bool is_post) const;

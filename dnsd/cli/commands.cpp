@@ -46,22 +46,29 @@ Result<std::string> body_of(Result<AdminReply>&& reply) {
   return std::move(reply->body);
 }
 
+Result<std::string> explanation_of(const AdminClient& daemon, const Config& config,
+                                   std::string_view name, std::string_view type,
+                                   std::string_view from) {
+  const auto running = body_of(daemon.get("/config"));
+  if (!running) return std::unexpected(running.error());
+  if (!is_json_of(config, *running)) return fail("it has another configuration");
+  return body_of(daemon.get("/explain?format=text&name=" + percent_encoded(name) +
+                            "&type=" + percent_encoded(type) + "&from=" + percent_encoded(from)));
+}
+
 // The explanation of a running daemon, as lines.  An Error says why there is none: the admin
 // endpoint is off, nobody answers there, or a daemon with another configuration does.
 Result<std::string> explanation_of_daemon(const Config& config, std::string_view name,
                                           std::string_view type, std::string_view from) {
-  if (!config.admin.listen) return fail("admin.listen is off");
-  const AdminClient daemon(*config.admin.listen, "");
-  const auto none = [&](const std::string& reason) {
-    return fail("no daemon to ask at " + to_string(daemon.address()) + ": " + reason);
-  };
-  const auto running = body_of(daemon.get("/config"));
-  if (!running) return none(running.error().message);
-  if (!is_json_of(config, *running)) return none("it has another configuration");
-  auto lines = body_of(daemon.get("/explain?format=text&name=" + percent_encoded(name) + "&type=" +
-                                  percent_encoded(type) + "&from=" + percent_encoded(from)));
-  if (!lines) return none(lines.error().message);
-  return lines;
+  std::string problems;
+  for (const AdminAddress& address : in_order_of_use(config.admin.listen)) {
+    const AdminClient daemon(address, "");
+    auto lines = explanation_of(daemon, config, name, type, from);
+    if (lines) return lines;
+    problems += (problems.empty() ? "" : "; ") + ("no daemon to ask at " + to_string(address)) +
+                ": " + lines.error().message;
+  }
+  return fail(problems.empty() ? "admin.listen is off" : std::move(problems));
 }
 
 constexpr const char* kJournalStream = "JOURNAL_STREAM";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The daemon is looked for at `--admin`, or at the address of the configuration.  A reload must
-// also work when the configuration on disk cannot be read, or names another address than the one in
+// The daemon is looked for at `--admin`, or at the addresses of the configuration.  A reload must
+// also work when the configuration on disk cannot be read, or names other addresses than those in
 // use: then the address of the package is asked.
 #include <rapidjson/document.h>
 #include <rapidjson/prettywriter.h>
@@ -244,8 +244,9 @@ Result<Places> places_of(const Arguments& arguments) {
     const AdminAddress packaged = *parse_admin_address(kPackagedAdminAddress);
     const bool is_packaged =
         arguments.config.path.empty() || arguments.config.path == kDefaultConfigPath;
-    if (config.admin.listen) places.addresses.push_back(*config.admin.listen);
-    if (is_packaged && config.admin.listen != packaged) places.addresses.push_back(packaged);
+    places.addresses = in_order_of_use(config.admin.listen);
+    if (is_packaged && std::ranges::find(places.addresses, packaged) == places.addresses.end())
+      places.addresses.push_back(packaged);
   }
   const std::string& token_file =
       control.token_file.empty() ? config.admin.token_file : control.token_file;

@@ -20,6 +20,10 @@ struct UnixAddress {
 
 using AdminAddress = std::variant<SocketAddress, UnixAddress>;
 
+inline bool is_unix(const AdminAddress& address) {
+  return std::holds_alternative<UnixAddress>(address);
+}
+
 // The path of "SCHEME:PATH".  An Error, which shows an `example`, unless it is an absolute path of
 // at most `max_length` octets to something that may be a file.
 Result<std::string> parse_path_of_scheme(std::string_view text, std::string_view example,

@@ -80,9 +80,9 @@ struct ServerConfig {
 };
 
 struct AdminConfig {
-  std::optional<AdminAddress> listen =
-      SocketAddress{*IpAddress::parse("127.0.0.1"), 15054, ""};  // nullopt = off
-  std::string token_file;                                        // empty = none
+  std::vector<AdminAddress> listen = {
+      SocketAddress{*IpAddress::parse("127.0.0.1"), 15054, ""}};  // empty = off
+  std::string token_file;                                         // empty = none
   std::optional<AdminAddress> metrics_listen;  // health and metrics alone; nullopt = off
   std::string metrics_cert_file;               // PEM; empty = without TLS
   std::string metrics_key_file;                // set exactly if metrics_cert_file is

@@ -253,6 +253,26 @@ Codec<std::optional<V>> optional(const Codec<V>& codec) {
           codec.keys};
 }
 
+// A list, for which a single value may stand; "" is the empty list.
+template <typename V>
+Codec<std::vector<V>> one_or_list(const Codec<V>& element) {
+  const auto one = optional(element);
+  const auto many = list(element);
+  return {[=](const Node& node, const Place& place) -> std::optional<std::vector<V>> {
+            if (node.is_sequence()) return many.read(node, place);
+            auto value = one.read(node, place);
+            if (!value) return std::nullopt;
+            std::vector<V> values;
+            if (*value) values.push_back(**std::move(value));
+            return values;
+          },
+          [=](Json& json, const std::vector<V>& values) {
+            if (values.size() > 1) return many.print(json, values);
+            one.print(json, values.empty() ? std::optional<V>() : std::optional(values.front()));
+          },
+          element.keys};
+}
+
 // A mapping whose keys have no names of ours; a null is the empty one.  `read_entry` puts one entry
 // into the mapping; `print_value` prints one value.
 template <typename M, typename ReadEntry, typename PrintValue>

@@ -62,6 +62,19 @@ std::string complain_about_maps(const std::string& path) {
   return "write an absolute path, such as \"/run/meshdns.bpf/maps\"";
 }
 
+// Each has a thread and connections of its own.
+constexpr std::size_t kMaxAdminAddresses = 8;
+
+std::string complain_about_admin(const std::vector<AdminAddress>& addresses) {
+  if (addresses.size() > kMaxAdminAddresses)
+    return "has more than " + std::to_string(kMaxAdminAddresses) + " addresses";
+  std::set<std::string> seen;
+  for (const AdminAddress& address : addresses)
+    if (!seen.insert(to_string(address)).second)
+      return in_quotes(to_string(address)) + " is listed twice";
+  return "";
+}
+
 std::string complain_about_tls(const AdminConfig& admin) {
   if (admin.metrics_cert_file.empty() == admin.metrics_key_file.empty()) return "";
   return "metrics_cert_file and metrics_key_file go together; name both files or none";
@@ -102,7 +115,8 @@ Codec<ServerConfig> server() {
 
 Codec<AdminConfig> admin() {
   const auto keys = section<AdminConfig>({
-      field("listen", &AdminConfig::listen, optional(text_value(parse_admin_address))),
+      field("listen", &AdminConfig::listen,
+            checked(one_or_list(text_value(parse_admin_address)), complain_about_admin)),
       field("token_file", &AdminConfig::token_file, text()),
       field("metrics_listen", &AdminConfig::metrics_listen,
             optional(text_value(parse_admin_address))),

@@ -12,7 +12,6 @@
 #include <tuple>
 #include <vector>
 
-#include "dnsd/config/admin_address.hpp"
 #include "registry/view/view.hpp"
 
 namespace meshdns::dnsd {
@@ -124,18 +123,18 @@ std::string question(const registry::Snapshot& snapshot, const SocketAddress& se
   return text + " " + std::string(name.empty() ? kForwardedName : name);
 }
 
-std::string page(std::string_view admin) {
-  const auto address = parse_admin_address(admin);
-  if (!address) return "off (admin.listen)";
-  if (const auto* path = std::get_if<UnixAddress>(&*address))
-    return "curl --unix-socket " + path->path + " http://localhost/";
-  return "http://" + reachable(std::get<SocketAddress>(*address)).to_string() + "/";
+std::string page(std::span<const AdminAddress> admin) {
+  if (admin.empty()) return "off (admin.listen)";
+  const auto with_port = std::ranges::find_if_not(admin, is_unix);
+  if (with_port == admin.end())
+    return "curl --unix-socket " + std::get<UnixAddress>(admin.front()).path + " http://localhost/";
+  return "http://" + reachable(std::get<SocketAddress>(*with_port)).to_string() + "/";
 }
 
 }  // namespace
 
 std::string first_steps(const registry::Snapshot& snapshot, std::span<const SocketAddress> listen,
-                        std::string_view admin) {
+                        std::span<const AdminAddress> admin) {
   return "To ask:          " + question(snapshot, reachable(listen.front())) +
          "\nThe status page: " + page(admin) + "\nTo stop:         Ctrl+C\n";
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "dnsd/config/admin_address.hpp"
 #include "registry/base/socket_address.hpp"
 #include "registry/snapshot/snapshot.hpp"
 
@@ -39,10 +40,10 @@ class Supervisor {
 
 // Returns three lines for a person at a terminal: a question to ask, the address of the page, and
 // how to stop.  The question is for the shortest name with an address that a client of this
-// machine sees, or, if there is none, for a name that is forwarded.  `admin`: the address of the
-// admin endpoint, or "off".  REQUIRES: `listen` is not empty.
+// machine sees, or, if there is none, for a name that is forwarded.  `admin`: the addresses of the
+// admin endpoint; a browser wants one with a port.  REQUIRES: `listen` is not empty.
 std::string first_steps(const registry::Snapshot& snapshot, std::span<const SocketAddress> listen,
-                        std::string_view admin);
+                        std::span<const AdminAddress> admin);
 
 // Returns whether standard error is a terminal.
 bool is_at_terminal();

@@ -414,14 +414,14 @@ std::string Daemon::facts() const {
          " workers=" + std::to_string(workers_.size()) +
          " resources=" + std::to_string(snapshot.resources.size()) +
          " hosts=" + std::to_string(snapshot.hosts.size() + snapshot.wildcards.size()) +
-         " admin=" + addresses_.admin_address();
+         " admin=" + addresses_.admin_text();
 }
 
 void Daemon::show_first_steps() const {
   const std::vector<SocketAddress> listen = addresses_.addresses();
   if (!is_at_terminal() || config_.log.format != LogFormat::Text || listen.empty()) return;
   log_.flush();
-  show_at_terminal(first_steps(*engine_.registry.current(), listen, addresses_.admin_address()));
+  show_at_terminal(first_steps(*engine_.registry.current(), listen, addresses_.admin_addresses()));
 }
 
 void Daemon::housekeep() {

@@ -90,12 +90,14 @@ constexpr std::chrono::milliseconds kBindRetry{50};
 
 // All addresses that cannot be used, so that a person sees every conflict at once: with another
 // daemon on the ports for DNS, the port of the admin endpoint is often taken, too.
-Error all_of(const std::vector<Error>& failures, const std::optional<AdminAddress>& admin) {
+Error all_of(const std::vector<Error>& failures, const std::vector<AdminAddress>& admin) {
   std::string text;
   for (const Error& failure : failures) text += (text.empty() ? "" : "; and ") + failure.message;
-  if (admin && std::holds_alternative<SocketAddress>(*admin))
-    if (const auto opened = HttpServer::try_address(*admin); !opened)
+  for (const AdminAddress& address : admin) {
+    if (is_unix(address)) continue;
+    if (const auto opened = HttpServer::try_address(address); !opened)
       text += "; and admin.listen: " + opened.error().message;
+  }
   return {std::move(text)};
 }
 
@@ -160,8 +162,9 @@ Result<void> ServedAddresses::serve_admin() {
 // The address is closed rather than served without what is to protect it.
 Result<void> ServedAddresses::serve_metrics() {
   const auto& access = metrics_access_.access();
-  return metrics_.serve_at(access ? config_.admin.metrics_listen : std::nullopt,
-                           access.value_or(HttpAccess()));
+  const auto& wanted = config_.admin.metrics_listen;
+  if (!access || !wanted) return metrics_.serve_at({});
+  return metrics_.serve_at({*wanted}, *access);
 }
 
 void ServedAddresses::read_metrics_files() {
@@ -186,13 +189,30 @@ std::string ServedAddresses::metrics_trouble() const {
                                              : "; admin.metrics_listen is closed");
 }
 
-void ServedAddresses::expect_other_admin() {
+void ServedAddresses::replace_admin_of(pid_t other) {
+  admin_.replace(other);
   wait_until_ = std::chrono::steady_clock::now() + kBindWait;
+}
+
+void ServedAddresses::open_free_admin() {
+  static_cast<void>(admin_.serve_at(config_.admin.listen));  // open_admin() tries the others again
+}
+
+void ServedAddresses::leave_admin_ports() {
+  admin_.close_ports();
+  metrics_.close();
 }
 
 void ServedAddresses::close_admin() {
   admin_.close();
   metrics_.close();
+}
+
+std::string ServedAddresses::admin_text() const {
+  std::string text;
+  for (const AdminAddress& address : admin_.addresses())
+    text += (text.empty() ? "" : ",") + to_string(address);
+  return text.empty() ? "off" : text;
 }
 
 void ServedAddresses::bind() {

@@ -3,6 +3,8 @@
 // start, in an upgrade from one daemon to the next, and after a reload.
 #pragma once
 
+#include <sys/types.h>
+
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -83,8 +85,15 @@ class ServedAddresses {
   // for metrics stays closed as long as its certificate or its passwords cannot be used: that is no
   // reason to answer no queries.
   Result<void> open_admin();
-  // Gives the next open_admin() time for another daemon to close its endpoints.
-  void expect_other_admin();
+  // Opens those admin endpoints whose addresses are free, while another daemon has the others: a
+  // Unix socket in a directory of this daemon alone, say.
+  void open_free_admin();
+  // Gives the next open_admin() time for another daemon to leave its ports, and the paths of its
+  // Unix sockets.  `other`: as Predecessor::pid().
+  void replace_admin_of(pid_t other);
+  // Leaves the ports to another daemon.  A Unix socket stays open to the end: it may have a
+  // directory that the other daemon does not see.
+  void leave_admin_ports();
   void close_admin();
 
   // Serves the addresses of the configuration, the workers included.  An address that cannot be
@@ -105,8 +114,9 @@ class ServedAddresses {
   std::vector<SocketAddress> addresses() const { return listeners_.addresses(); }
   // The addresses with a UDP socket.
   std::vector<SocketAddress> udp_addresses() const;
-  // The address of the admin endpoint, or "off".
-  std::string admin_address() const { return admin_.address(); }
+  std::vector<AdminAddress> admin_addresses() const { return admin_.addresses(); }
+  // The same for the log, with a comma between two; "off" if there are none.
+  std::string admin_text() const;
 
  private:
   Result<void> open_beside(const ListenerSet& present);

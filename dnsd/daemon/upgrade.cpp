@@ -54,7 +54,7 @@ void Upgrade::replace_predecessor() {
               {{"reason", std::string_view(stopped.error().message)}});
   log_.info("took over from the other daemon",
             {{"listen", std::string_view(joined(addresses_.addresses()))}});
-  addresses_.expect_other_admin();
+  addresses_.replace_admin_of(predecessor_->pid());
   predecessor_->watch(loop_, [this] { on_predecessor_ended(); });
 }
 
@@ -97,10 +97,10 @@ void Upgrade::listen_for_successor() {
              {{"reason", std::string_view(trouble_)}});
 }
 
-// The next daemon opens its admin endpoint at the address of ours.
+// The next daemon opens its admin endpoint at the ports of ours.
 void Upgrade::on_successor_serving() {
   workers_.stop_reading();
-  addresses_.close_admin();
+  addresses_.leave_admin_ports();
   log_.info("the next daemon answers; this one waits for SIGTERM, and answers again if that ends");
   hooks_.on_successor_changed();
 }

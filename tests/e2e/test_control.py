@@ -120,6 +120,29 @@ def test_changes_over_tcp_need_the_token(workspace):
     assert control(daemon, "reload").returncode == 0
 
 
+def test_a_list_has_a_socket_for_changes_and_a_port_for_readers(workspace):
+    own, port = workspace.path / "admin.sock", f"127.0.0.1:{free_port()}"
+    daemon = workspace.daemon({"admin": {"listen": [port, f"unix:{own}"]}})
+    # Without the token, the port refuses what the socket takes.
+    for command in (["flush", "a.example.org"], ["log-level", "warn"], ["reload"]):
+        assert control(daemon, *command).returncode == 0, command
+        refused = control(daemon, *command, "--admin", port)
+        assert refused.returncode == 1 and "refused (403)" in refused.stderr, command
+        assert control(daemon, "status", "--admin", port).returncode == 0
+    assert control(daemon, "explain", "a.example.org").stderr == "explained by the running daemon\n"
+    # The port answers if the socket does not.
+    daemon.write_config(merge(daemon.config, {"admin": {"listen": [f"unix:{workspace.path}/none.sock", port]}}))
+    assert control(daemon, "status").returncode == 0
+    assert control(daemon, "explain", "a.example.org").stderr.startswith("explained from the files; no daemon to ask at unix:")
+    # A reload opens and closes addresses, and keeps the others.
+    assert control(daemon, "reload", "--admin", f"unix:{own}").returncode == 0
+    assert not own.exists() and control(daemon, "flush", "--zone", ".").returncode == 0
+    daemon.write_config(merge(daemon.config, {"admin": {"listen": [port, f"unix:{workspace.path}/no/such"]}}))
+    refused = control(daemon, "reload", "--admin", f"unix:{workspace.path}/none.sock")
+    assert refused.returncode == 1 and f"admin.listen: cannot bind unix:{workspace.path}/no/such" in refused.stderr
+    assert control(daemon, "status").returncode == 0
+
+
 def test_lines_for_the_journal_have_a_priority_and_no_time(workspace):
     """Without the journal's socket they go to the stream that systemd reads."""
     daemon = workspace.daemon(prefix=["bash", "-c", 'JOURNAL_STREAM=$(stat -Lc %d:%i /proc/self/fd/2) exec "$@"', "bash"])

@@ -28,6 +28,12 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
+// Returns the first address that it serves; "off" if there is none.
+std::string address_of(const AdminEndpoint& endpoint) {
+  const auto addresses = endpoint.addresses();
+  return addresses.empty() ? "off" : to_string(addresses.front());
+}
+
 const AdminAddress kAnyPort = SocketAddress{*IpAddress::parse("127.0.0.1"), 0, ""};
 
 class AdminEndpointTest : public testing::Test {
@@ -90,7 +96,7 @@ class AdminEndpointTest : public testing::Test {
                     "GET /hello HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
   }
   std::string post(const std::string& headers) {
-    return exchange(*parse_admin_address(endpoint_.address()),
+    return exchange(*parse_admin_address(address_of(endpoint_)),
                     "POST /change?to=x HTTP/1.1\r\nConnection: close\r\n" + headers + "\r\n");
   }
   static HttpRoutes routes() {
@@ -146,8 +152,8 @@ class AdminDescriptorsTest : public AdminEndpointTest {
 
 TEST_F(AdminDescriptorsTest, AcceptsAgainOnceThereAreDescriptors) {
   for (const bool has_connection : {false, true}) {
-    ASSERT_TRUE(endpoint_.serve_at(kAnyPort));
-    const AdminAddress address = *parse_admin_address(endpoint_.address());
+    ASSERT_TRUE(endpoint_.serve_at({kAnyPort}));
+    const AdminAddress address = *parse_admin_address(address_of(endpoint_));
     const int kept = connect_to(address);
     if (has_connection) {
       EXPECT_THAT(request(kept), HasSubstr("hello\n"));
@@ -166,13 +172,13 @@ TEST_F(AdminDescriptorsTest, AcceptsAgainOnceThereAreDescriptors) {
     EXPECT_THAT(request(waiting), HasSubstr("hello\n")) << has_connection;
     ::close(waiting);
     ::close(kept);
-    EXPECT_THAT(get(endpoint_.address()), HasSubstr("hello\n"));
+    EXPECT_THAT(get(address_of(endpoint_)), HasSubstr("hello\n"));
   }
 }
 
 TEST_F(AdminDescriptorsTest, TheOldestIdleConnectionMakesRoomForANewOne) {
-  ASSERT_TRUE(endpoint_.serve_at(kAnyPort));
-  const AdminAddress address = *parse_admin_address(endpoint_.address());
+  ASSERT_TRUE(endpoint_.serve_at({kAnyPort}));
+  const AdminAddress address = *parse_admin_address(address_of(endpoint_));
   std::vector<int> taken;
   for (unsigned i = 0; i < HttpServer::kMaxConnections; ++i) taken.push_back(connect_to(address));
   for (const int fd : taken) EXPECT_THAT(request(fd), HasSubstr("hello\n"));
@@ -187,8 +193,8 @@ TEST_F(AdminDescriptorsTest, TheOldestIdleConnectionMakesRoomForANewOne) {
 
 // A client that sends many requests at once must not keep its place for all of them.
 TEST_F(AdminDescriptorsTest, AnswersOneRequestOfAConnectionWhileOthersWait) {
-  ASSERT_TRUE(endpoint_.serve_at(kAnyPort));
-  const AdminAddress address = *parse_admin_address(endpoint_.address());
+  ASSERT_TRUE(endpoint_.serve_at({kAnyPort}));
+  const AdminAddress address = *parse_admin_address(address_of(endpoint_));
   std::vector<int> taken;
   for (unsigned i = 0; i < HttpServer::kMaxConnections; ++i) taken.push_back(connect_to(address));
   for (const int fd : taken) EXPECT_THAT(request(fd), Not(HasSubstr("Connection: close")));
@@ -207,8 +213,8 @@ class AdminPlaceTest : public AdminDescriptorsTest {
 
 // A health check asks a moment after it has connected: those that connect meanwhile must wait.
 TEST_F(AdminPlaceTest, NewConnectionsMakeNoRoomForOthers) {
-  ASSERT_TRUE(endpoint_.serve_at(kAnyPort));
-  const AdminAddress address = *parse_admin_address(endpoint_.address());
+  ASSERT_TRUE(endpoint_.serve_at({kAnyPort}));
+  const AdminAddress address = *parse_admin_address(address_of(endpoint_));
   const auto start = std::chrono::steady_clock::now();
   std::vector<int> silent;
   for (unsigned i = 1; i < HttpServer::kMaxConnections; ++i) silent.push_back(connect_to(address));
@@ -232,7 +238,7 @@ class AdminBusyOwnerTest : public AdminEndpointTest {
   AdminBusyOwnerTest() : AdminEndpointTest({.handler = kHandler}) {}
 
   int ask(const std::string& path) {
-    const int fd = connect_to(*parse_admin_address(endpoint_.address()));
+    const int fd = connect_to(*parse_admin_address(address_of(endpoint_)));
     const timeval patience{.tv_sec = 8, .tv_usec = 0};
     ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     const std::string text =
@@ -256,7 +262,7 @@ class AdminBusyOwnerTest : public AdminEndpointTest {
 };
 
 TEST_F(AdminBusyOwnerTest, StatusIsAnsweredAllTheSame) {
-  ASSERT_TRUE(endpoint_.serve_at(kAnyPort));
+  ASSERT_TRUE(endpoint_.serve_at({kAnyPort}));
   EXPECT_THAT(response(ask("/status")), HasSubstr("status\n"));
   std::vector<int> waiting;
   for (unsigned i = 0; i < HttpServer::kMaxQueued; ++i) waiting.push_back(ask("/hello"));
@@ -265,18 +271,18 @@ TEST_F(AdminBusyOwnerTest, StatusIsAnsweredAllTheSame) {
 }
 
 TEST_F(AdminBusyOwnerTest, RequestsEndAtADeadline) {
-  ASSERT_TRUE(endpoint_.serve_at(kAnyPort));
+  ASSERT_TRUE(endpoint_.serve_at({kAnyPort}));
   const auto start = std::chrono::steady_clock::now();
   EXPECT_THAT(response(ask("/hello")), StartsWith("HTTP/1.1 503 "));
   EXPECT_FALSE(is_within(start, kHandler - std::chrono::milliseconds(50)));
   EXPECT_EQ(endpoint_.counters().busy, 1U);
   // Its handler is skipped when the owner comes round to it, and others run again.
   uv_run(&loop_, UV_RUN_NOWAIT);
-  EXPECT_THAT(get(endpoint_.address()), HasSubstr("hello\n"));
+  EXPECT_THAT(get(address_of(endpoint_)), HasSubstr("hello\n"));
 }
 
 TEST_F(AdminBusyOwnerTest, RequestsBeyondTheQueueAreRefusedAtOnce) {
-  ASSERT_TRUE(endpoint_.serve_at(kAnyPort));
+  ASSERT_TRUE(endpoint_.serve_at({kAnyPort}));
   std::vector<int> waiting;
   for (unsigned i = 0; i < 2 * HttpServer::kMaxQueued; ++i) waiting.push_back(ask("/hello"));
   for (const int fd : waiting) EXPECT_THAT(response(fd), StartsWith("HTTP/1.1 503 "));
@@ -285,7 +291,7 @@ TEST_F(AdminBusyOwnerTest, RequestsBeyondTheQueueAreRefusedAtOnce) {
 
 TEST_F(AdminBusyOwnerTest, ClosesWhileRequestsWait) {
   for (int round = 0; round < 20; ++round) {
-    ASSERT_TRUE(endpoint_.serve_at(kAnyPort));
+    ASSERT_TRUE(endpoint_.serve_at({kAnyPort}));
     std::vector<int> waiting;
     for (int i = 0; i < 4; ++i) waiting.push_back(ask(i % 2 == 0 ? "/hello" : "/large"));
     EXPECT_THAT(response(ask("/status")), HasSubstr("status\n"));
@@ -321,8 +327,8 @@ class AdminDeadlineTest : public AdminEndpointTest {
 };
 
 TEST_F(AdminDeadlineTest, EndsWhoSendsARequestSlowly) {
-  ASSERT_TRUE(endpoint_.serve_at(kAnyPort));
-  const int fd = connect_to(*parse_admin_address(endpoint_.address()));
+  ASSERT_TRUE(endpoint_.serve_at({kAnyPort}));
+  const int fd = connect_to(*parse_admin_address(address_of(endpoint_)));
   const std::string begin = "GET /hello?x=";
   ::send(fd, begin.data(), begin.size(), MSG_NOSIGNAL);
   const auto took = until_ended(fd, [&] { ::send(fd, "x", 1, MSG_NOSIGNAL); });
@@ -333,8 +339,8 @@ TEST_F(AdminDeadlineTest, EndsWhoSendsARequestSlowly) {
 }
 
 TEST_F(AdminDeadlineTest, EndsWhoReadsAnAnswerSlowly) {
-  ASSERT_TRUE(endpoint_.serve_at(kAnyPort));
-  const int fd = connect_to(*parse_admin_address(endpoint_.address()));
+  ASSERT_TRUE(endpoint_.serve_at({kAnyPort}));
+  const int fd = connect_to(*parse_admin_address(address_of(endpoint_)));
   const std::string request = "GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n";
   ::send(fd, request.data(), request.size(), MSG_NOSIGNAL);
   std::size_t read = 0;
@@ -352,8 +358,8 @@ TEST_F(AdminDeadlineTest, EndsWhoReadsAnAnswerSlowly) {
 }
 
 TEST_F(AdminDeadlineTest, CountsEachRequestOfAConnectionByItself) {
-  ASSERT_TRUE(endpoint_.serve_at(kAnyPort));
-  const int fd = connect_to(*parse_admin_address(endpoint_.address()));
+  ASSERT_TRUE(endpoint_.serve_at({kAnyPort}));
+  const int fd = connect_to(*parse_admin_address(address_of(endpoint_)));
   const std::string request = "GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n";
   const auto start = std::chrono::steady_clock::now();
   int answers = 0;
@@ -377,9 +383,9 @@ TEST_F(AdminDeadlineTest, CountsEachRequestOfAConnectionByItself) {
 
 TEST_F(AdminEndpointTest, ServesOnAUnixSocketForItsOwnerAndGroup) {
   const AdminAddress address = socket_path("admin.sock");
-  ASSERT_TRUE(endpoint_.serve_at(address));
-  EXPECT_EQ(endpoint_.address(), to_string(address));
-  EXPECT_THAT(get(endpoint_.address()), HasSubstr("hello"));
+  ASSERT_TRUE(endpoint_.serve_at({address}));
+  EXPECT_EQ(address_of(endpoint_), to_string(address));
+  EXPECT_THAT(get(address_of(endpoint_)), HasSubstr("hello"));
   struct stat status{};
   ASSERT_EQ(::stat((directory_ / "admin.sock").c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777U, 0660U);
@@ -395,75 +401,120 @@ TEST_F(AdminEndpointTest, ReplacesASocketThatAKilledProcessLeftBehind) {
   std::get<UnixAddress>(address).path.copy(name.sun_path, sizeof name.sun_path - 1);
   ASSERT_EQ(::bind(fd, reinterpret_cast<const sockaddr*>(&name), sizeof name), 0);
   ::close(fd);
-  ASSERT_TRUE(endpoint_.serve_at(address));
-  EXPECT_THAT(get(endpoint_.address()), HasSubstr("hello"));
+  ASSERT_TRUE(endpoint_.serve_at({address}));
+  EXPECT_THAT(get(address_of(endpoint_)), HasSubstr("hello"));
 }
 
 TEST_F(AdminEndpointTest, ReplacesNeitherAFileNorTheSocketOfAnother) {
   std::ofstream(directory_ / "file") << "precious";
-  const auto opened = endpoint_.serve_at(socket_path("file"));
+  const auto opened = endpoint_.serve_at({socket_path("file")});
   ASSERT_FALSE(opened);
   EXPECT_THAT(opened.error().message, HasSubstr("admin.listen: cannot bind unix:"));
   EXPECT_TRUE(std::filesystem::exists(directory_ / "file"));
 
   AdminEndpoint other(&loop_, "admin.listen", routes);
-  ASSERT_TRUE(other.serve_at(socket_path("taken")));
-  EXPECT_FALSE(endpoint_.serve_at(socket_path("taken")));
-  EXPECT_THAT(get(other.address()), HasSubstr("hello"));
+  ASSERT_TRUE(other.serve_at({socket_path("taken")}));
+  EXPECT_FALSE(endpoint_.serve_at({socket_path("taken")}));
+  EXPECT_THAT(get(address_of(other)), HasSubstr("hello"));
 }
 
 TEST_F(AdminEndpointTest, KeepsTheOldAddressWhenTheNewOneCannotBeBound) {
-  ASSERT_TRUE(endpoint_.serve_at(kAnyPort));
-  const std::string before = endpoint_.address();
-  EXPECT_FALSE(endpoint_.serve_at(socket_path("no/such/directory")));
-  EXPECT_EQ(endpoint_.address(), before);
+  ASSERT_TRUE(endpoint_.serve_at({kAnyPort}));
+  const std::string before = address_of(endpoint_);
+  EXPECT_FALSE(endpoint_.serve_at({socket_path("no/such/directory")}));
+  EXPECT_EQ(address_of(endpoint_), before);
   EXPECT_THAT(get(before), HasSubstr("hello"));
 }
 
 // Both cannot be bound at a time, so that the old one has to go first, and come back.
 TEST_F(AdminEndpointTest, KeepsTheOldAddressWhenANewOneOfTheSamePortCannotBeBound) {
-  ASSERT_TRUE(endpoint_.serve_at(kAnyPort));
-  const std::string before = endpoint_.address();
+  ASSERT_TRUE(endpoint_.serve_at({kAnyPort}));
+  const std::string before = address_of(endpoint_);
   SocketAddress same_port = std::get<SocketAddress>(*parse_admin_address(before));
   same_port.ip = *IpAddress::parse("192.0.2.1");  // of no interface
   // The address of port 0 is bound anew under the port that the kernel chooses then.
-  EXPECT_FALSE(endpoint_.serve_at(AdminAddress(same_port)));
-  EXPECT_THAT(get(endpoint_.address()), HasSubstr("hello"));
+  EXPECT_FALSE(endpoint_.serve_at({AdminAddress(same_port)}));
+  EXPECT_THAT(get(address_of(endpoint_)), HasSubstr("hello"));
 }
 
 TEST_F(AdminEndpointTest, MovesToAnAddressThatOverlapsWithTheOldOne) {
-  ASSERT_TRUE(endpoint_.serve_at(kAnyPort));
-  SocketAddress wider = std::get<SocketAddress>(*parse_admin_address(endpoint_.address()));
+  ASSERT_TRUE(endpoint_.serve_at({kAnyPort}));
+  SocketAddress wider = std::get<SocketAddress>(*parse_admin_address(address_of(endpoint_)));
   wider.ip = *IpAddress::parse("0.0.0.0");
-  ASSERT_TRUE(endpoint_.serve_at(AdminAddress(wider)));
-  EXPECT_THAT(endpoint_.address(), StartsWith("0.0.0.0:"));
+  ASSERT_TRUE(endpoint_.serve_at({AdminAddress(wider)}));
+  EXPECT_THAT(address_of(endpoint_), StartsWith("0.0.0.0:"));
   EXPECT_THAT(get("127.0.0.1:" + std::to_string(wider.port)), HasSubstr("hello"));
 }
 
+TEST_F(AdminEndpointTest, ServesAtEachAddressOfAList) {
+  ASSERT_TRUE(endpoint_.serve_at({socket_path("own"), kAnyPort}));
+  const auto before = endpoint_.addresses();
+  ASSERT_EQ(before.size(), 2U);
+  for (const auto& address : before) EXPECT_THAT(get(to_string(address)), HasSubstr("hello"));
+  ASSERT_TRUE(endpoint_.serve_at({kAnyPort, socket_path("new")}));
+  EXPECT_EQ(get(to_string(before.front())), "");
+  EXPECT_THAT(get(to_string(before.back())), HasSubstr("hello")) << "keeps its port";
+  EXPECT_THAT(get(to_string(socket_path("new"))), HasSubstr("hello"));
+}
+
+TEST_F(AdminEndpointTest, ServesAtAllOtherAddressesWhenOneCannotBeBound) {
+  ASSERT_TRUE(endpoint_.serve_at({socket_path("old")}));
+  const auto opened = endpoint_.serve_at({socket_path("no/such"), socket_path("new")});
+  ASSERT_FALSE(opened);
+  EXPECT_THAT(opened.error().message, HasSubstr("no/such"));
+  EXPECT_THAT(opened.error().message, Not(HasSubstr("/new")));
+  for (const char* const name : {"old", "new"})
+    EXPECT_THAT(get(to_string(socket_path(name))), HasSubstr("hello")) << name;
+  ASSERT_TRUE(endpoint_.serve_at({socket_path("new")}));
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "old"));
+}
+
+TEST_F(AdminEndpointTest, TakesOverThePathsOfTheProcessThatLeavesAndOfNoOther) {
+  AdminEndpoint leaving(&loop_, "admin.listen", routes);
+  ASSERT_TRUE(leaving.serve_at({socket_path("admin"), kAnyPort}));
+  const std::string port = to_string(leaving.addresses().back());
+  endpoint_.replace(::getppid());
+  EXPECT_FALSE(endpoint_.serve_at({socket_path("admin")}));
+  endpoint_.replace(::getpid());
+  ASSERT_TRUE(endpoint_.serve_at({socket_path("admin")}));
+  leaving.close_ports();
+  EXPECT_EQ(get(port), "");
+  EXPECT_EQ(leaving.addresses().size(), 1U) << "its Unix socket stays open";
+  leaving.close();
+  EXPECT_THAT(get(to_string(socket_path("admin"))), HasSubstr("hello"));
+}
+
+TEST_F(AdminEndpointTest, OpensAUnixSocketAnewWhosePathIsGone) {
+  ASSERT_TRUE(endpoint_.serve_at({socket_path("admin")}));
+  std::filesystem::remove(directory_ / "admin");
+  ASSERT_TRUE(endpoint_.serve_at({socket_path("admin")}));
+  EXPECT_THAT(get(to_string(socket_path("admin"))), HasSubstr("hello"));
+}
+
 TEST_F(AdminEndpointTest, TurnsItselfOff) {
-  ASSERT_TRUE(endpoint_.serve_at(kAnyPort));
-  const std::string before = endpoint_.address();
-  ASSERT_TRUE(endpoint_.serve_at(std::nullopt));
-  EXPECT_EQ(endpoint_.address(), "off");
+  ASSERT_TRUE(endpoint_.serve_at({kAnyPort}));
+  const std::string before = address_of(endpoint_);
+  ASSERT_TRUE(endpoint_.serve_at({}));
+  EXPECT_EQ(address_of(endpoint_), "off");
   EXPECT_EQ(get(before), "");
 }
 
 TEST_F(AdminEndpointTest, TakesAPostOnlyWhereItIsMeant) {
-  ASSERT_TRUE(endpoint_.serve_at(kAnyPort));
+  ASSERT_TRUE(endpoint_.serve_at({kAnyPort}));
   EXPECT_THAT(post("Host: localhost\r\n"), HasSubstr("changed to x"));
   EXPECT_THAT(post("Host: localhost\r\nContent-Length: 0\r\n"), HasSubstr("changed to x"));
   EXPECT_THAT(post("Host: localhost\r\nContent-Length: 3\r\n"), StartsWith("HTTP/1.1 413 "));
   const std::string got =
-      exchange(*parse_admin_address(endpoint_.address()),
+      exchange(*parse_admin_address(address_of(endpoint_)),
                "GET /change?to=x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
   EXPECT_THAT(got, StartsWith("HTTP/1.1 405 "));
   EXPECT_THAT(got, HasSubstr("Allow: POST\r\n"));
 }
 
 TEST_F(AdminEndpointTest, RefusesHostsThatAreNotItsOwn) {
-  ASSERT_TRUE(endpoint_.serve_at(kAnyPort));
+  ASSERT_TRUE(endpoint_.serve_at({kAnyPort}));
   const auto ask = [&](const std::string& headers) {
-    return exchange(*parse_admin_address(endpoint_.address()),
+    return exchange(*parse_admin_address(address_of(endpoint_)),
                     "GET /status HTTP/1.1\r\nConnection: close\r\n" + headers + "\r\n");
   };
   EXPECT_THAT(ask("Host: [::1]:15054\r\n"), StartsWith("HTTP/1.1 200 "));
@@ -476,8 +527,8 @@ TEST_F(AdminEndpointTest, RefusesHostsThatAreNotItsOwn) {
 
 // A page of elsewhere can make a browser send a POST to us, but not lie about where it comes from.
 TEST_F(AdminEndpointTest, RefusesAPostFromAnotherOrigin) {
-  ASSERT_TRUE(endpoint_.serve_at(kAnyPort));
-  const std::string own = endpoint_.address();
+  ASSERT_TRUE(endpoint_.serve_at({kAnyPort}));
+  const std::string own = address_of(endpoint_);
   EXPECT_THAT(post("Host: " + own + "\r\nOrigin: http://" + own + "\r\n"),
               HasSubstr("changed to x"));
   for (const std::string& origin :

@@ -54,7 +54,8 @@ TEST(LoadTest, HasTheDocumentedDefaults) {
   EXPECT_EQ(c.server.listen.front().to_string(), "127.0.0.1:15053");
   EXPECT_EQ(c.server.workers, 0U);
   EXPECT_EQ(c.server.chaos, ChaosAccess::Loopback);
-  EXPECT_EQ(to_string(*c.admin.listen), "127.0.0.1:15054");
+  ASSERT_THAT(c.admin.listen, SizeIs(1));
+  EXPECT_EQ(to_string(c.admin.listen.front()), "127.0.0.1:15054");
   EXPECT_EQ(c.log.level, LogLevel::Info);
   EXPECT_EQ(c.mesh.cluster_domain, "cluster.local");
   EXPECT_EQ(c.mesh.root_namespace, "istio-system");
@@ -95,7 +96,7 @@ log: { level: debug, format: json, queries: { class: denial, sample: 0.25 } }
   EXPECT_EQ(c.server.tcp.idle_timeout, 500ms);
   EXPECT_EQ(c.server.nsid, "node-1");
   EXPECT_TRUE(c.server.cpu_affinity);
-  EXPECT_EQ(c.admin.listen, std::nullopt);
+  EXPECT_THAT(c.admin.listen, IsEmpty());
   EXPECT_EQ(c.log.level, LogLevel::Debug);
   EXPECT_EQ(c.log.format, LogFormat::Json);
   EXPECT_EQ(c.log.queries.query_class, QueryLogClass::Denial);
@@ -144,6 +145,17 @@ TEST(LoadTest, TakesTheSettingsOfNamesOfGateways) {
     EXPECT_FALSE(
         parse_config(std::string("mesh: { gateway_names: { ") + bad + " } }", "m.yaml").valid())
         << bad;
+}
+
+TEST(LoadTest, ReadsBackOneAdminAddressOrAListOfThem) {
+  for (const std::string_view listen : {R"("")", R"("unix:/run/a.sock")", R"(["unix:/run/a.sock"])",
+                                        R"([])", R"(["unix:/run/a.sock", "127.0.0.1:1"])"}) {
+    const Config config = good("admin: { listen: " + std::string(listen) + " }");
+    EXPECT_EQ(good(to_json(config)), config) << listen;
+  }
+  // A reader of /config that knows a single value finds one.
+  EXPECT_THAT(to_json(good("admin: { listen: ['unix:/a'] }")), HasSubstr(R"("listen": "unix:/a")"));
+  EXPECT_THAT(to_json(good("admin: { listen: [] }")), HasSubstr(R"("listen": "")"));
 }
 
 TEST(LoadTest, TellsTheSettingsInForceFromTheConfiguration) {
@@ -414,6 +426,14 @@ TEST(LoadTest, ErrorsNameLineKeyAndRemedy) {
           {"admin: { listen: 'unix:admin.sock' }\n",
            "1: error: admin.listen: ", "not an absolute path"},
           {"admin: { listen: 'unix:/run/' }\n", "1: error: admin.listen: ", "not an absolute"},
+          {"admin: { listen: ['127.0.0.1:1', 'unix:a'] }\n",
+           "1: error: admin.listen[1]: ", "not an absolute path"},
+          {"admin: { listen: ['unix:/a', 'unix:/a'] }\n",
+           "1: error: admin.listen: ", "\"unix:/a\" is listed twice"},
+          {"admin: { listen: ['unix:/a', ''] }\n", "1: error: admin.listen[1]: ", "not an IP"},
+          {"admin: { listen: ['unix:/1', 'unix:/2', 'unix:/3', 'unix:/4', 'unix:/5', 'unix:/6', "
+           "'unix:/7', 'unix:/8', 'unix:/9'] }\n",
+           "1: error: admin.listen: ", "more than 8 addresses"},
           {"log: { level: INFO }\n", "1: error: log.level: ", "not one of: trace, debug, info"},
           {"log: { queries: { sample: 2 } }\n", "1: error: log.queries.sample: ", "from 0 to 1"},
           {"mesh: { endpoint_answers: yes }\n",

@@ -26,12 +26,14 @@ const std::string kDocumentation = MESHDNS_SOURCE_DIR "/docs/configuration.md";
 
 std::string last_part(const std::string& key) { return key.substr(key.rfind('.') + 1); }
 
-TEST(ShippedConfigTest, HasTheDefaultsExceptForSources) {
+TEST(ShippedConfigTest, HasTheDefaultsExceptForSourcesAndASocketForChanges) {
   const auto loaded = load_config({kConfig});
   ASSERT_TRUE(loaded) << loaded.error().message;
   EXPECT_THAT(loaded->findings, IsEmpty());
   Config expected;
   expected.sources = {FilesSource{"conf/examples", "", ""}};
+  expected.admin.listen.insert(expected.admin.listen.begin(),
+                               UnixAddress{"/tmp/meshdns-admin.sock"});
   EXPECT_THAT(changed_sections(expected, loaded->config), IsEmpty()) << to_json(loaded->config);
   EXPECT_EQ(loaded->config, expected);
 }

@@ -5,13 +5,14 @@
 
 #include <array>
 #include <string>
+#include <vector>
 
 #include "registry/registry.hpp"
 
 namespace meshdns::dnsd {
 namespace {
 
-std::string steps(const std::string& listen, const std::string& admin,
+std::string steps(const std::string& listen, const std::vector<std::string>& admin,
                   const std::string& host = {}) {
   registry::Registry registry({});
   if (!host.empty()) {
@@ -25,29 +26,37 @@ std::string steps(const std::string& listen, const std::string& admin,
     registry.commit(std::move(transaction));
   }
   const std::array addresses{parse_socket_address(listen).value()};
-  return first_steps(*registry.current(), addresses, admin);
+  std::vector<AdminAddress> pages;
+  for (const std::string& address : admin) pages.push_back(parse_admin_address(address).value());
+  return first_steps(*registry.current(), addresses, pages);
 }
 
 TEST(FirstStepsTest, NameAnAddressThatAnswersForAWildcard) {
-  EXPECT_EQ(steps("0.0.0.0:53", "0.0.0.0:15054", "api.example.org"),
+  EXPECT_EQ(steps("0.0.0.0:53", {"0.0.0.0:15054"}, "api.example.org"),
             "To ask:          dig @127.0.0.1 api.example.org\n"
             "The status page: http://127.0.0.1:15054/\n"
             "To stop:         Ctrl+C\n");
-  EXPECT_EQ(steps("[::]:5353", "[::]:15054", "api.example.org"),
+  EXPECT_EQ(steps("[::]:5353", {"[::]:15054"}, "api.example.org"),
             "To ask:          dig @::1 -p 5353 api.example.org\n"
             "The status page: http://[::1]:15054/\n"
             "To stop:         Ctrl+C\n");
 }
 
 TEST(FirstStepsTest, SayHowToReadThePageAtAUnixSocketAndWhereItIsOff) {
-  EXPECT_NE(steps("10.0.0.1:53", "unix:/run/meshdns/admin.sock")
+  EXPECT_NE(steps("10.0.0.1:53", {"unix:/run/meshdns/admin.sock"})
                 .find("page: curl --unix-socket /run/meshdns/admin.sock http://localhost/\n"),
             std::string::npos);
-  EXPECT_NE(steps("10.0.0.1:53", "off").find("page: off (admin.listen)\n"), std::string::npos);
+  EXPECT_NE(steps("10.0.0.1:53", {}).find("page: off (admin.listen)\n"), std::string::npos);
+}
+
+TEST(FirstStepsTest, NameTheAddressThatABrowserTakes) {
+  EXPECT_NE(steps("10.0.0.1:53", {"unix:/run/meshdns/admin.sock", "127.0.0.1:15054"})
+                .find("page: http://127.0.0.1:15054/\n"),
+            std::string::npos);
 }
 
 TEST(FirstStepsTest, AskForAForwardedNameWhereTheRegistryHasNone) {
-  EXPECT_NE(steps("10.0.0.1:53", "off").find("dig @10.0.0.1 example.org\n"), std::string::npos);
+  EXPECT_NE(steps("10.0.0.1:53", {}).find("dig @10.0.0.1 example.org\n"), std::string::npos);
 }
 
 }  // namespace

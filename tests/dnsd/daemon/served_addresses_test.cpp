@@ -25,7 +25,7 @@ class ServedAddressesTest : public testing::Test {
   ServedAddressesTest() {
     config_.server.workers = 2;
     config_.server.listen = {address_of("127.0.0.1:0")};
-    config_.admin.listen.reset();
+    config_.admin.listen.clear();
     config_.admin.metrics_listen.reset();
   }
 
@@ -42,7 +42,7 @@ TEST_F(ServedAddressesTest, OpensASocketForEachWorker) {
   ASSERT_THAT(addresses_.listeners().listeners(), SizeIs(1));
   EXPECT_THAT(addresses_.listeners().listeners().front().udp, SizeIs(2));
   EXPECT_FALSE(addresses_.are_inherited());
-  EXPECT_EQ(addresses_.admin_address(), "off");
+  EXPECT_EQ(addresses_.admin_text(), "off");
 }
 
 TEST_F(ServedAddressesTest, KeepsAnAddressThroughAChangeOfOthers) {
