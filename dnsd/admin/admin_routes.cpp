@@ -350,13 +350,18 @@ HttpResponse request_reload(const ShownDaemon& daemon, const HttpRequest& /*requ
 // The members `notReady` and `degraded` split `reasons`; without reasons they are left out.
 HttpResponse readiness_response(const Readiness& readiness) {
   const auto put_members = [&](Json& json) {
-    std::vector<std::string> degraded;
-    for (const Problem& problem : readiness.degraded) degraded.push_back(problem.reason);
-    std::vector<std::string> all = readiness.not_ready;
+    const auto reasons_of = [](const std::vector<Problem>& problems) {
+      std::vector<std::string> reasons;
+      for (const Problem& problem : problems) reasons.push_back(problem.reason);
+      return reasons;
+    };
+    const auto not_ready = reasons_of(readiness.not_ready);
+    const auto degraded = reasons_of(readiness.degraded);
+    std::vector<std::string> all = not_ready;
     all.insert(all.end(), degraded.begin(), degraded.end());
     put_bool(json, "ready", readiness.is_ready());
     put(json, "reasons", all);
-    if (!readiness.not_ready.empty()) put(json, "notReady", readiness.not_ready);
+    if (!not_ready.empty()) put(json, "notReady", not_ready);
     if (!degraded.empty()) put(json, "degraded", degraded);
     if (!all.empty()) put(json, "effects", readiness.effects());
   };

@@ -7,16 +7,17 @@
 namespace meshdns::dnsd {
 
 std::string_view Readiness::first_reason() const {
-  if (!not_ready.empty()) return not_ready.front();
-  return degraded.empty() ? std::string_view() : degraded.front().reason;
+  for (const auto* problems : {&not_ready, &degraded})
+    if (!problems->empty()) return problems->front().reason;
+  return {};
 }
 
 std::vector<std::string> Readiness::effects() const {
   std::vector<std::string> effects;
-  if (!is_ready()) effects.emplace_back("names of the mesh may be missing");
-  for (const Problem& problem : degraded)
-    if (std::ranges::find(effects, problem.effect) == effects.end())
-      effects.push_back(problem.effect);
+  for (const auto* problems : {&not_ready, &degraded})
+    for (const Problem& problem : *problems)
+      if (std::ranges::find(effects, problem.effect) == effects.end())
+        effects.push_back(problem.effect);
   return effects;
 }
 

@@ -14,7 +14,6 @@
 
 namespace meshdns::dnsd {
 
-// A problem that does not keep the daemon from answering names of the mesh.
 struct Problem {
   std::string reason;
   std::string
@@ -22,8 +21,8 @@ struct Problem {
 };
 
 struct Readiness {
-  std::vector<std::string> not_ready;  // reasons why names may be missing: clients should wait
-  std::vector<Problem> degraded;       // the worst first
+  std::vector<Problem> not_ready;  // clients should wait, or ask another daemon
+  std::vector<Problem> degraded;   // names of the mesh are answered; the worst first
 
   bool is_ready() const { return not_ready.empty(); }
   // The reason that matters most; empty: there is none.
@@ -63,7 +62,7 @@ class PublishedHealth {
   mutable std::mutex mutex_;
   // Guarded by mutex_.
   std::string complaint_;
-  Readiness readiness_{.not_ready = {"starting"}, .degraded = {}};
+  Readiness readiness_{.not_ready = {{"starting", "names of the mesh may be missing"}}, .degraded = {}};
   Time suspect_;       // the last beat that a check found too old
   Time suspected_at_;  // when it first did
 };

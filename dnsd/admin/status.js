@@ -249,7 +249,7 @@ function sentenceOf(effects = []) {
 function overallState(health, readiness) {
   if (!health) return ["broken", "no answer", "The daemon has ended, or cannot be reached. All figures are old."];
   if (!health.ok) return ["broken", "broken", "Queries may stay without an answer."];
-  if (!readiness.ready) return ["broken", "not ready", "Starting: some names are not known yet."];
+  if (!readiness.ready) return ["broken", "not ready", sentenceOf(readiness.effects)];
   if (readiness.degraded) return ["degraded", "degraded", sentenceOf(readiness.effects)];
   return ["healthy", "healthy", "All sources have been read, and the upstream servers answer."];
 }

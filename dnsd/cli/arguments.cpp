@@ -96,7 +96,15 @@ void add_control_commands(CLI::App& app, Arguments& arguments) {
   CLI::App* status = add_command(app, arguments, Command::Status, "status",
                                  "show the state of the running daemon");
   add_control_options(*status, arguments);
-  status->add_flag("--json", control.as_json, "print JSON");
+  auto* json = status->add_flag("--json", control.as_json, "print JSON");
+  auto* ready = status->add_flag("--ready", control.ready,
+                                 "print one line, and exit with 0 if the daemon is ready, else 1");
+  status
+      ->add_flag("--live", control.live,
+                 "print one line, and exit with 0 if no thread of the daemon hangs, else 1")
+      ->excludes(ready)
+      ->excludes(json);
+  ready->excludes(json);
   CLI::App* reload = add_command(app, arguments, Command::Reload, "reload",
                                  "make the running daemon read its configuration again");
   add_control_options(*reload, arguments);

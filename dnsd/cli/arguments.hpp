@@ -53,8 +53,11 @@ struct ControlArguments {
   std::string admin;       // address as typed; empty = the configuration's
   std::string token_file;  // empty = the configuration's
   bool as_json = false;    // `status`, `top`
-  bool once = false;       // `top`: print once, also at a terminal
-  std::string name;        // `flush`: one of both is given
+  // `status`: only this question, for a probe; not both, and not with as_json.
+  bool ready = false;
+  bool live = false;
+  bool once = false;  // `top`: print once, also at a terminal
+  std::string name;   // `flush`: one of both is given
   std::string zone;
   std::string level;  // `log-level`; empty = show it
   int pid = 0;        // `reload`: process to signal if no admin endpoint can be used; 0 = none

@@ -236,6 +236,8 @@ Result<Places> places_of(const Arguments& arguments) {
     auto given = parse_admin_address(control.admin);
     if (!given) return fail("--admin: " + given.error().message);
     places.addresses.push_back(*std::move(given));
+    // A probe runs every few seconds, and reads nothing that it does not need.
+    if (control.ready || control.live) return places;
   }
   Config config;
   if (!arguments.config.name().empty())
@@ -258,19 +260,31 @@ Result<Places> places_of(const Arguments& arguments) {
   return places;
 }
 
-// Finds the daemon: the first place that answers.
-Result<AdminClient> find_daemon(const Arguments& arguments) {
+// The daemon, and what it has said to the first question.
+struct Found {
+  AdminClient daemon;
+  AdminReply reply;
+};
+
+// Asks for the page at each place, until a daemon answers.
+Result<Found> find_page(const Arguments& arguments, const char* page) {
   const auto places = places_of(arguments);
   if (!places) return std::unexpected(places.error());
   std::string problems;
   for (const auto& address : places->addresses) {
     AdminClient client(address, places->token);
-    const auto reply = client.get("/healthz");
-    if (reply) return client;
+    auto reply = client.get(page);
+    if (reply) return Found{std::move(client), *std::move(reply)};
     problems += (problems.empty() ? "" : "; ") + reply.error().message;
   }
   if (problems.empty()) problems = "admin.listen is off; give --admin ADDRESS";
   return fail("no running daemon answers: " + problems);
+}
+
+Result<AdminClient> find_daemon(const Arguments& arguments) {
+  auto found = find_page(arguments, "/healthz");
+  if (!found) return std::unexpected(found.error());
+  return std::move(found->daemon);
 }
 
 // The text of {"error": ...}, or the body.
@@ -298,6 +312,30 @@ int print_reply(const Result<AdminReply>& reply, std::ostream& out, std::ostream
   if (reply->status != 200) return say_refused(*reply, err);
   out << indented_json(reply->body);
   return 0;
+}
+
+// The reason that comes first in a body of /readyz or /healthz; empty: it says none.
+std::string reason_in(const std::string& body) {
+  const Document readiness = parsed(body);
+  if (!readiness.IsObject()) return body == "ok\n" ? "" : body.substr(0, body.find('\n'));
+  const auto reasons = elements(member(readiness, "reasons"));
+  return reasons.empty() ? "" : shown(reasons.front());
+}
+
+// One line, for a probe: any failure is status 1.
+int run_probe(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+  const bool asks_ready = arguments.control.ready;
+  const auto found = find_page(arguments, asks_ready ? "/readyz" : "/healthz");
+  if (!found) {
+    put_line(err, "meshdnsd: " + found.error().message);
+    return kExitRefused;
+  }
+  const std::string reason = reason_in(found->reply.body);
+  const bool is_well = found->reply.status == 200;
+  put_line(is_well ? out : err, std::string(is_well ? "" : "not ") +
+                                    (asks_ready ? "ready" : "live") +
+                                    (reason.empty() ? "" : ": " + reason));
+  return is_well ? 0 : kExitRefused;
 }
 
 int run_status(const AdminClient& daemon, bool as_json, std::ostream& out, std::ostream& err) {
@@ -433,6 +471,7 @@ int run_top(const AdminClient& daemon, const ControlArguments& control, std::ost
 
 int run_control(const Arguments& arguments, std::ostream& out, std::ostream& err) {
   if (arguments.command == Command::Reload) return run_reload(arguments, out, err);
+  if (arguments.control.ready || arguments.control.live) return run_probe(arguments, out, err);
   const auto daemon = find_daemon(arguments);
   if (!daemon) return say_unreachable(daemon.error(), err);
   const ControlArguments& control = arguments.control;

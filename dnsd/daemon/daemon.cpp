@@ -168,17 +168,20 @@ Result<void> Daemon::open_addresses() {
   return {};
 }
 
-// No limit: the other daemon answers meanwhile.
+// No limit: the other daemon answers meanwhile.  Health checks of this one see that it lives.
 void Daemon::wait_beside_predecessor() {
+  addresses_.open_free_admin();
   bool is_told = false;
-  loop::Timer timer(&loop_, [] {});
+  loop::Timer timer(&loop_, [this] {
+    health_.board().beat(std::chrono::steady_clock::now());
+    publish_health();
+  });
   timer.repeat(kPredecessorPoll);
   while (!engine_.sources.are_complete() && !upgrade_.has_predecessor_ended() &&
          !is_end_pending()) {
     uv_run(&loop_, UV_RUN_ONCE);
     if (is_told || std::chrono::steady_clock::now() - started_ < kServingAnyway) continue;
     is_told = true;
-    publish_health();
     log_.warn("still reading the sources; the other daemon answers meanwhile",
               {{"reason", health_.readiness().first_reason()}});
   }
@@ -264,6 +267,7 @@ void Daemon::on_signal(int number) {
 
 Result<std::uint64_t> Daemon::request_reload() {
   if (reloader_.name().empty()) return fail("the daemon has no configuration file");
+  if (workers_.size() == 0) return fail("the daemon is starting");
   if (phase_ == Phase::Draining) return fail("the daemon is stopping");
   reloader_.reload_soon(&loop_, [this] { reload(); });
   return reloader_.status().reloads + 1;
@@ -386,7 +390,11 @@ void Daemon::publish_health() {
   if (!reloader_.status().ok)
     degraded.push_back({"config: the last reload failed; the previous configuration is in use",
                         "the configuration on the disk is not in use"});
-  health_.publish({phase_ != Phase::Serving, workers_.complaint(), std::move(degraded)});
+  Problem not_ready;
+  if (upgrade_.successor_serves())
+    not_ready = {"the next daemon answers in place of this one", "this daemon answers no queries"};
+  if (phase_ != Phase::Serving) not_ready = {"stopping", "this daemon is ending"};
+  health_.publish({std::move(not_ready), workers_.complaint(), std::move(degraded)});
 }
 
 void Daemon::announce_when_due() {

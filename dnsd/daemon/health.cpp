@@ -167,7 +167,8 @@ void RefusedPods::observe(const registry::Snapshot& snapshot, const std::vector<
 
 void DaemonHealth::publish(Complaints complaints) {
   Readiness readiness;
-  if (complaints.is_stopping) readiness.not_ready.emplace_back("stopping");
+  if (!complaints.not_ready.reason.empty())
+    readiness.not_ready.push_back(std::move(complaints.not_ready));
   readiness.degraded = std::move(complaints.degraded);
   std::ranges::copy(troubles_, std::back_inserter(readiness.degraded));
   add_engine(readiness);
@@ -188,7 +189,7 @@ void DaemonHealth::add_engine(Readiness& readiness) const {
     if (feed.is_known(status.name))
       degraded.push_back({reason, changes_of(status.name)});
     else
-      readiness.not_ready.push_back(reason);
+      readiness.not_ready.push_back({reason, "names of the mesh may be missing"});
   }
   if (engine_.registry.current()->sources.from_state_dir)
     degraded.push_back({"snapshot: serving the state of state_dir",

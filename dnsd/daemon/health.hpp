@@ -71,7 +71,7 @@ class DaemonHealth {
 
   // The problems outside of the engine.
   struct Complaints {
-    bool is_stopping = false;
+    Problem not_ready;    // why clients are to ask another daemon; empty: they may ask this one
     std::string workers;  // about those that hang; empty: none does
     std::vector<Problem> degraded;
   };

@@ -2,14 +2,21 @@
 """The commands that ask or change the running daemon, as an operator types them."""
 
 import json
+import os
 import re
+import shutil
+import signal
 import socket
+import subprocess
 
 import pytest
+import yaml
 
-from harness.daemon import merge, run_tool
+from harness.daemon import binary, merge, run_tool
 from harness.ports import free_port
-from harness.preset import THREADS
+from harness.preset import IS_SANITIZED, THREADS
+from harness.process import Process
+from harness.waiting import eventually, seconds
 
 pytestmark = THREADS
 
@@ -141,6 +148,79 @@ def test_a_list_has_a_socket_for_changes_and_a_port_for_readers(workspace):
     refused = control(daemon, "reload", "--admin", f"unix:{workspace.path}/none.sock")
     assert refused.returncode == 1 and f"admin.listen: cannot bind unix:{workspace.path}/no/such" in refused.stderr
     assert control(daemon, "status").returncode == 0
+
+
+def test_a_probe_says_one_line(workspace):
+    own = f"unix:{workspace.path}/own.sock"
+    daemon = workspace.daemon({"admin": {"listen": own}, "sources": [
+        {"kubernetes": {"kubeconfig": str(workspace.path / "none")}}]})
+    # The configuration is not read.
+    daemon.config_path.write_text("admin: [")
+    for options in (["--admin", own, "--config", daemon.config_path], ["--admin", own]):
+        live, ready = (run_tool("status", question, *options) for question in ("--live", "--ready"))
+        assert (live.returncode, live.stdout, live.stderr) == (0, "live\n", "")
+        assert (ready.returncode, ready.stdout) == (1, "")
+        assert re.fullmatch(r"not ready: kubernetes:.*: not read yet.*\n", ready.stderr), ready
+    daemon.write_config(workspace.config({"admin": {"listen": own}}))
+    assert control(daemon, "reload").returncode == 0
+    eventually(lambda: control(daemon, "status", "--ready").returncode == 0)
+    for wrong in (["--ready", "--live"], ["--ready", "--json"], ["--live", "--json"]):
+        assert control(daemon, "status", *wrong).returncode == 2
+    workspace.forget(daemon)
+    daemon.stop()
+    for question in ("--ready", "--live"):
+        gone = run_tool("status", question, "--admin", own)
+        assert (gone.returncode, gone.stdout) == (1, "") and gone.stderr.count("\n") == 1
+        assert f"no running daemon answers: {own}" in gone.stderr
+        assert run_tool("status", question, "--admin", "nonsense").returncode == 1
+
+
+class ReadOnlyRoot:
+    """A root directory that cannot be written, with the program and its libraries and no shell: an image from scratch.  Only
+    `shared` is as it is outside."""
+
+    SCRIPT = 'mount --bind "$1" "$1" && mount --bind "$2" "$1$2" && mount -o remount,bind,ro "$1" && ' \
+        'root=$1 && shift 2 && exec chroot "$root" /meshdnsd "$@"'
+
+    def __init__(self, path, shared):
+        self._root, self._shared = path, shared
+        for file in re.findall(r"/\S+", subprocess.run(["ldd", binary()], check=True, capture_output=True, text=True).stdout):
+            if os.path.isfile(file):
+                self._copy(file, path / file.lstrip("/"))
+        self._copy(binary(), path / "meshdnsd")
+        (path / str(shared).lstrip("/")).mkdir(parents=True)
+
+    @staticmethod
+    def _copy(source, target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, target)
+
+    def command(self, *arguments):
+        return ["unshare", "--mount", "sh", "-c", self.SCRIPT, "sh", str(self._root), str(self._shared), *map(str, arguments)]
+
+    def run(self, *arguments):
+        return subprocess.run(self.command(*arguments), capture_output=True, text=True, check=False, timeout=seconds(20))
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0 or IS_SANITIZED, reason="needs root, and a program without a sanitizer")
+def test_each_command_works_with_a_read_only_root_and_no_shell(workspace, tmp_path):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    root = ReadOnlyRoot(tmp_path / "root", shared)
+    config = workspace.config({"admin": {"listen": [f"unix:{shared}/admin.sock"]}, "sources": []}, ["127.0.0.1:9"])
+    path = shared / "meshdns.yaml"
+    path.write_text(yaml.safe_dump(config))
+    daemon = workspace.own_process(Process(root.command("run", "--config", path), "meshdnsd"))
+    daemon.wait_for_line(r"\bready:", 15)
+    for command in (["status"], ["status", "--ready"], ["status", "--live"], ["status", "--json"], ["reload"],
+                    ["flush", "a.example.org"], ["flush", "--zone", "."], ["log-level"], ["log-level", "debug"],
+                    ["top", "--once"], ["top", "--json"], ["check"], ["explain", "a.example.org"],
+                    ["explain", "--offline", "a.example.org"], ["explain", "--connect", "10.0.0.1:80"]):
+        done = root.run(*command, "--config", path)
+        assert done.returncode == 0 and done.stdout, (command, done)
+    assert "explained by the running daemon" in root.run("explain", "a.example.org", "--config", path).stderr
+    assert daemon.stop(signal.SIGTERM) == 0
 
 
 def test_lines_for_the_journal_have_a_priority_and_no_time(workspace):

@@ -2,6 +2,7 @@
 """A daemon takes over the sockets of the one that runs, and no query is lost (server.handover)."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -11,6 +12,7 @@ import time
 
 import pytest
 
+from harness.daemon import run_tool
 from harness.dns_client import Question, ask, frame, open_tcp, read_frame
 from harness.ports import free_port
 from harness.preset import IS_RELEASE, THREADS
@@ -119,6 +121,13 @@ class Node:
         settings = {"server": {"listen": [f"{self.server[0]}:{self.server[1]}"], "handover": str(self.socket), **(server or {})},
                     "admin": {"listen": self.admin}, **change}
         return self.workspace.daemon(settings, upstreams=["127.0.0.1:9"], wait=wait, prefix=prefix)
+
+    def start_with_own_socket(self, name, **change):
+        """A daemon whose probes have a Unix socket of its own, and another one at the path that all daemons have."""
+        own = self.workspace.path / f"own-{name}"
+        own.mkdir(exist_ok=True)
+        listen = [f"unix:{own}/admin.sock", f"unix:{self.workspace.path}/admin.sock", self.admin]
+        return self.start(**{"wait": True, **change, "admin": {"listen": listen}})
 
     def start_one_that_waits(self):
         """It has a source that cannot be read."""
@@ -402,3 +411,72 @@ def test_another_user_gets_no_sockets(node):
     assert seen.stdout.strip() in ("b''", "") and GREETING.decode() not in seen.stdout, seen
     daemon.wait_for_log("refused to hand the sockets over.*runs as user 65534")
     assert greeting_of(node.socket) == GREETING
+
+
+def probe(daemon, question):
+    """Exit status and text, as the kubelet gets them."""
+    done = run_tool("status", question, "--admin", daemon.config["admin"]["listen"][0], "--config", "/nonexistent")
+    assert (done.stdout + done.stderr).count("\n") == 1, done
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_each_daemon_has_probes_of_its_own(node):
+    """A new daemon that never becomes ready says so itself, and the one that answers does not hear of it."""
+    first = node.start_with_own_socket("first")
+    assert probe(first, "--ready") == (0, "ready\n") and probe(first, "--live") == (0, "live\n")
+    waiting = node.start_with_own_socket("second", wait=False, sources=[
+        {"kubernetes": {"kubeconfig": str(node.workspace.path / "none")}}])
+    waiting.wait_for_log("still reading the sources; the other daemon answers meanwhile", 30)
+    assert probe(waiting, "--live") == (0, "live\n")
+    code, text = probe(waiting, "--ready")
+    assert code == 1 and re.match(r"not ready: kubernetes:.*not read yet", text), text
+    # The path that both have leads to the one that answers.
+    assert run_tool("status", "--ready", "--admin", first.config["admin"]["listen"][1]).returncode == 0
+    with Clients(node.server) as clients:
+        clients.wait_for_more()
+        assert probe(first, "--ready")[0] == 0
+        node.kill(waiting)
+        first.wait_for_log("the next daemon ended before it answered")
+        clients.wait_for_more()
+    assert not clients.lost, clients.report()
+    assert [probe(waiting, question)[0] for question in ("--live", "--ready")] == [1, 1]
+    assert probe(first, "--ready")[0] == 0
+
+
+def test_a_daemon_that_has_handed_over_lives_and_is_not_ready(node):
+    first = node.start_with_own_socket("first")
+    shared = first.config["admin"]["listen"][1]
+    second = node.start_with_own_socket("second")
+    first.wait_for_log(HAS_TAKEN_OVER)
+    eventually(lambda: probe(first, "--ready") == (1, "not ready: the next daemon answers in place of this one\n"), 10)
+    assert probe(first, "--live")[0] == 0 and probe(second, "--ready")[0] == 0
+    # The path and the port that both have lead to the one that answers.
+    assert [run_tool("status", "--ready", "--admin", each).returncode for each in (shared, node.admin)] == [0, 0]
+    node.end(second)
+    first.wait_for_log("the next daemon has ended; answering again")
+    eventually(lambda: probe(first, "--ready")[0] == 0, 10)
+    for each in (shared, node.admin):
+        eventually(lambda each=each: run_tool("status", "--ready", "--admin", each).returncode == 0, 10)
+    third = node.start_with_own_socket("third")
+    first.wait_for_log(HAS_TAKEN_OVER, after=first.log_position() - 1)
+    node.end(first)
+    third.wait_for_log("the daemon that this one has replaced has ended")
+    assert probe(third, "--ready")[0] == 0 and run_tool("status", "--ready", "--admin", shared).returncode == 0
+
+
+def test_a_daemon_that_waits_shows_each_page_and_takes_no_reload(node):
+    node.start_with_own_socket("first")
+    waiting = node.start_with_own_socket("second", wait=False, sources=[
+        {"kubernetes": {"kubeconfig": str(node.workspace.path / "none")}}])
+    waiting.wait_for_log("still reading the sources; the other daemon answers meanwhile", 30)
+    own = waiting.config["admin"]["listen"][0]
+    for command in (["status", "--json"], ["top", "--json"], ["flush", "--zone", "."], ["log-level", "debug"]):
+        done = run_tool(*command, "--admin", own)
+        assert done.stdout.startswith("{"), done
+    refused = run_tool("reload", "--admin", own)
+    assert refused.returncode == 1 and "the daemon is starting" in refused.stderr, refused
+    for page in ("/", "/metrics", "/status", "/registry/services", "/registry/findings", "/changes", "/resolver", "/cache",
+                 "/config", "/explain?name=a.example.org", "/reload"):
+        done = subprocess.run(["curl", "-sS", "-f", "-o", "/dev/null", "--unix-socket", own.removeprefix("unix:"),
+                               f"http://localhost{page}"], capture_output=True, text=True, timeout=seconds(10), check=False)
+        assert done.returncode == 0, (page, done.stderr)

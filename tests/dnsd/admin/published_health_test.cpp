@@ -50,19 +50,20 @@ TEST_F(PublishedHealthTest, TellsWhatIsPublished) {
   EXPECT_EQ(board_.health(now_).status, 503U);
   EXPECT_EQ(board_.health(now_).body, "worker 1 hangs\n");
   EXPECT_TRUE(board_.readiness().is_ready());
-  board_.publish("", {.not_ready = {"stopping"}, .degraded = {}});
+  board_.publish("", {.not_ready = {{"stopping", "this daemon is ending"}}, .degraded = {}});
   EXPECT_EQ(board_.health(now_).body, "ok\n");
-  EXPECT_THAT(board_.readiness().not_ready, ElementsAre("stopping"));
+  EXPECT_EQ(board_.readiness().first_reason(), "stopping");
+  EXPECT_THAT(board_.readiness().effects(), ElementsAre("this daemon is ending"));
 }
 
-TEST(ReadinessTest, NamesEachEffectOnceAndMissingNamesFirst) {
+TEST(ReadinessTest, NamesEachEffectOnceAndThoseThatKeepClientsWaitingFirst) {
   Readiness readiness;
   EXPECT_THAT(readiness.effects(), testing::IsEmpty());
   EXPECT_EQ(readiness.first_reason(), "");
   readiness.degraded = {{"a: is down", "b"}, {"c: is down", "d"}, {"e: is down", "b"}};
   EXPECT_THAT(readiness.effects(), ElementsAre("b", "d"));
   EXPECT_EQ(readiness.first_reason(), "a: is down");
-  readiness.not_ready = {"files:shop: not read yet"};
+  readiness.not_ready = {{"files:shop: not read yet", "names of the mesh may be missing"}};
   EXPECT_THAT(readiness.effects(), ElementsAre("names of the mesh may be missing", "b", "d"));
   EXPECT_EQ(readiness.first_reason(), "files:shop: not read yet");
 }
