@@ -61,7 +61,7 @@ Result<AdminReply> AdminClient::send(const std::string& target, bool is_post) co
     curl_easy_setopt(easy.get(), CURLOPT_POSTFIELDSIZE, 0L);
     curl_easy_setopt(easy.get(), CURLOPT_POSTFIELDS, "");
   }
-  if (!token_.empty()) {
+  if (!token_.empty() && !is_unix(address_)) {
     headers.reset(curl_slist_append(nullptr, ("Authorization: Bearer " + token_).c_str()));
     curl_easy_setopt(easy.get(), CURLOPT_HTTPHEADER, headers.get());
   }

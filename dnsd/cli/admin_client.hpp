@@ -22,7 +22,7 @@ std::vector<AdminAddress> in_order_of_use(std::vector<AdminAddress> addresses);
 
 class AdminClient {
  public:
-  // `token` may be empty; the Unix socket needs none.
+  // `token` may be empty; the Unix socket needs none, and does not get it.
   AdminClient(AdminAddress address, std::string token)
       : address_(std::move(address)), token_(std::move(token)) {}
 
