@@ -185,7 +185,7 @@ bool is_own_socket(const Peer& client) {
   const DiagRequest request = request_for(client);
   if (::send(kernel.get(), &request, sizeof request, 0) < 0) return false;
   // The kernel has answered by now.
-  alignas(nlmsghdr) std::array<char, 1024> reply;
+  std::array<char, 1024> reply;
   const ssize_t size = ::recv(kernel.get(), reply.data(), reply.size(), MSG_DONTWAIT);
   if (size < static_cast<ssize_t>(NLMSG_LENGTH(sizeof(inet_diag_msg)))) return false;
   nlmsghdr header{};

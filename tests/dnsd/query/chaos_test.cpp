@@ -132,6 +132,24 @@ TEST_F(ChaosTest, AccessIsThatOfTheConfiguration) {
   EXPECT_EQ(ask("whoami.meshdns. CH TXT"), "not aa, REFUSED, EDE 18");
 }
 
+// No socket of this machine is at the other end: the source is forged, or a rule for NAT made it.
+TEST_F(ChaosTest, TheAddressThatIsAskedIsAsASourceNoProof) {
+  const AskOptions udp{.from = "127.0.0.1", .local = "127.0.0.1"};
+  EXPECT_THAT(ask("hidden.example.org. CH TXT", udp), HasSubstr("shop/hidden"));
+  AskOptions forged{.from = "10.4.0.77", .local = "10.4.0.77"};
+  EXPECT_EQ(ask("hidden.example.org. CH TXT", forged), "not aa, TC");
+  EXPECT_THAT(ask("hidden.example.org. A", forged), Not(HasSubstr("TC"))) << "class CH alone";
+  forged.tcp = true;
+  EXPECT_EQ(ask("hidden.example.org. CH TXT", forged), "not aa, REFUSED, EDE 18");
+  settings_.chaos = ChaosAccess::Allowed;
+  handler().reconfigure(settings_);
+  for (const bool tcp : {false, true}) {
+    forged.tcp = tcp;
+    EXPECT_THAT(ask("hidden.example.org. CH TXT", forged), Not(HasSubstr("shop/hidden")));
+    EXPECT_THAT(ask("api.example.org. CH TXT", forged), HasSubstr("shop/api"));
+  }
+}
+
 TEST_F(ChaosTest, ExplanationHasTheVeryRecordsOfTheAnswer) {
   const auto explanation = explain({.snapshot = *registry_.registry().current(),
                                     .client = *registry_.registry().current()->default_client,
