@@ -15,7 +15,7 @@ import pytest
 from harness.daemon import run_tool
 from harness.dns_client import Question, ask, frame, open_tcp, read_frame
 from harness.ports import free_port
-from harness.preset import IS_RELEASE, THREADS
+from harness.preset import DEEP, IS_RELEASE, THREADS
 from harness.waiting import eventually, seconds
 
 pytestmark = THREADS
@@ -443,6 +443,19 @@ def test_each_daemon_has_probes_of_its_own(node):
     assert probe(first, "--ready")[0] == 0
 
 
+@DEEP
+@pytest.mark.slow("a silence of the control thread counts after 30 s")
+def test_a_daemon_that_waits_long_lives(node):
+    node.start_with_own_socket("first")
+    waiting = node.start_with_own_socket("second", wait=False, sources=[
+        {"kubernetes": {"kubeconfig": str(node.workspace.path / "none")}}])
+    waiting.wait_for_log("still reading the sources; the other daemon answers meanwhile", 30)
+    until = time.monotonic() + 35
+    while time.monotonic() < until:
+        assert probe(waiting, "--live") == (0, "live\n")
+        time.sleep(0.5)
+
+
 def test_a_daemon_that_has_handed_over_lives_and_is_not_ready(node):
     first = node.start_with_own_socket("first")
     shared = first.config["admin"]["listen"][1]
@@ -462,6 +475,21 @@ def test_a_daemon_that_has_handed_over_lives_and_is_not_ready(node):
     node.end(first)
     third.wait_for_log("the daemon that this one has replaced has ended")
     assert probe(third, "--ready")[0] == 0 and run_tool("status", "--ready", "--admin", shared).returncode == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs to create a namespace of processes")
+def test_a_path_leads_to_the_next_daemon_also_from_another_pod(node):
+    """Containers do not see each other's processes."""
+    first = node.start_with_own_socket("first")
+    shared = first.config["admin"]["listen"][1]
+    second = node.start_with_own_socket("second", prefix=("unshare", "--pid", "--fork", "--kill-child"))
+    first.wait_for_log(HAS_TAKEN_OVER)
+    eventually(lambda: run_tool("status", "--ready", "--admin", shared).returncode == 0, 10)
+    assert probe(first, "--ready")[0] == 1 and probe(second, "--ready")[0] == 0
+    node.kill(second)
+    first.wait_for_log("the next daemon has ended; answering again")
+    eventually(lambda: run_tool("status", "--ready", "--admin", shared).returncode == 0, 10)
+    assert probe(first, "--ready")[0] == 0
 
 
 def test_a_daemon_that_waits_shows_each_page_and_takes_no_reload(node):
