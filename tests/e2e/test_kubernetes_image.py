@@ -45,7 +45,10 @@ def test_the_containerfile_uses_what_is_there_and_runs_as_nobody():
     text = CONTAINERFILE.read_text()
     final = text.rpartition("\nFROM ")[2]
     assert final.startswith("scratch\n") and f"USER {USER}\n" in final
-    assert f"{COLLECT.relative_to(ROOT)} build/meshdnsd" in text
+    assert "./dev build && apt-get" in text and f"{COLLECT.relative_to(ROOT)} build/meshdnsd" in text
+    build = (ROOT / "scripts" / "build.sh").read_text()
+    assert "targets=(meshdnsd meshdns-istiod meshdns-kernel)" in build, "`./dev build` makes no program that is not in the image"
+    assert "ENV PATH=/usr/sbin\n" in final, "for `kubectl exec POD -- meshdnsd COMMAND`"
     program = re.search(r'ENTRYPOINT \["(.*?)"\]', final).group(1)
     assert program == "/usr/sbin/meshdnsd"
 
