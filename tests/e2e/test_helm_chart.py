@@ -220,6 +220,7 @@ def test_the_chart_has_the_version_of_the_project():
 def test_the_renderer_refuses_what_it_does_not_know(tmp_path, text):
     (tmp_path / "templates").mkdir()
     (tmp_path / "values.yaml").write_text("{}")
+    (tmp_path / "Chart.yaml").write_text("appVersion: '1'")
     (tmp_path / "templates" / "one.yaml").write_text(text)
     with pytest.raises((AssertionError, KeyError)):
         render(tmp_path)

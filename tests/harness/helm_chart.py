@@ -39,9 +39,12 @@ _FUNCTIONS = {
     "append": lambda values, value: [*values, value],
     "contains": lambda part, text: part in text,
     "deepCopy": copy.deepcopy,
+    "default": lambda other, value: value or other,
     "dict": lambda *words: dict(zip(words[::2], words[1::2])),
     "fail": _fail,
+    "fromYaml": yaml.safe_load,
     "hasKey": lambda mapping, key: key in mapping,
+    "index": lambda values, number: values[number],
     "join": lambda separator, values: separator.join(map(str, values)),
     "list": lambda *values: list(values),
     "merge": lambda target, more: {**more, **target},
@@ -186,14 +189,30 @@ class _Renderer:
 
 
 def render(chart, values=None, namespace="kube-system"):
-    """The objects of `chart` with `values` over its own."""
+    """The objects of `chart` with `values` over its own, without those of hooks."""
     return render_all(chart, values, namespace)[0]
 
 
 def render_all(chart, values=None, namespace="kube-system"):
     """(objects, notes)"""
+    objects, notes = _rendered(chart, values, namespace)
+    return [made for made in objects if not _is_of_hook(made)], notes
+
+
+def render_hooks(chart, values=None, namespace="kube-system"):
+    """The objects that only a verb makes, such as `helm test`."""
+    return [made for made in _rendered(chart, values, namespace)[0] if _is_of_hook(made)]
+
+
+def _is_of_hook(made):
+    return "helm.sh/hook" in made["metadata"].get("annotations", {})
+
+
+def _rendered(chart, values, namespace):
+    about = yaml.safe_load((chart / "Chart.yaml").read_text())
     root = {"Values": merge(yaml.safe_load((chart / "values.yaml").read_text()), values or {}),
-            "Release": {"Namespace": namespace, "Name": "meshdns", "Service": "Helm"}, "Files": chart}
+            "Release": {"Namespace": namespace, "Name": "meshdns", "Service": "Helm"},
+            "Chart": {"AppVersion": about["appVersion"]}, "Files": chart}
     renderer, objects, notes = _Renderer(root), [], ""
     for path in sorted((chart / "templates").iterdir(), key=lambda path: path.name != "_helpers.tpl"):
         text = renderer.run(renderer.parse(_pieces(path.read_text()))[0], root, {})
