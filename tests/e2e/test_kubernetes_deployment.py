@@ -104,6 +104,36 @@ def test_the_pod_has_no_more_than_it_needs():
     assert "memory" in daemon["resources"]["limits"]
 
 
+def containers_of_manifests():
+    """(where, container) of the base, and of the patches that add one."""
+    for path in FILES:
+        for made in documents(path):
+            if made.get("kind") == "DaemonSet":
+                spec = made["spec"]["template"]["spec"]
+                for container in [*spec.get("initContainers", []), *spec["containers"]]:
+                    if "image" in container:
+                        yield f"{path.relative_to(HERE)}: {container['name']}", container
+
+
+@TREE
+def test_every_container_has_a_seccomp_profile():
+    profiles = {where: container["securityContext"].get("seccompProfile", {}).get("type")
+                for where, container in containers_of_manifests()}
+    assert len(profiles) == 5 and set(profiles.values()) == {"RuntimeDefault"}
+
+
+@TREE
+def test_only_the_daemon_has_the_token_of_the_service_account():
+    assert pod_spec()["automountServiceAccountToken"] is False
+    (volume,) = [v for v in pod_spec()["volumes"] if "serviceAccountToken" in str(v)]
+    files = {item["path"] for source in volume["projected"]["sources"]
+             for kind in source.values() for item in kind.get("items", [kind])}
+    assert files == {"token", "ca.crt", "namespace"}, "those that Kubernetes mounts by itself"
+    mounts = {where: mount["mountPath"] for where, container in containers_of_manifests()
+              for mount in container["volumeMounts"] if mount["name"] == volume["name"]}
+    assert mounts == {"base/daemonset.yaml: meshdnsd": "/var/run/secrets/kubernetes.io/serviceaccount"}
+
+
 @pytest.mark.parametrize("directory", ALL, ids=lambda path: path.name)
 def test_the_configuration_is_valid_and_its_addresses_are_the_nodes(directory):
     config = one_file(directory, "meshdns.yaml")
