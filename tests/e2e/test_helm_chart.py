@@ -56,7 +56,7 @@ def by_name(objects):
         made["metadata"]["name"] = re.sub(r"(meshdns(-node)?)-[a-z0-9]{10}$", r"\1", made["metadata"]["name"])
         if made["kind"] == "DaemonSet":
             template = made["spec"]["template"]
-            template["metadata"].pop("annotations", None)
+            template["metadata"]["annotations"].pop("checksum/config", None)
             pod = template["spec"]
             assert [pod.pop(key, None) or None for key in ("imagePullSecrets", "nodeSelector", "affinity")] == [None] * 3
             for container in [*pod["initContainers"], *pod["containers"]]:
@@ -195,6 +195,14 @@ def test_values_reach_the_pod_and_the_configuration():
     assert config["server"] == {"listen": ["169.254.20.11:53", "[fd00::11]:53"]}
     assert config["mesh"] == {"cluster_domain": "east.example.org", "search_shortcut": "off"}
     assert config["upstream"] == {"servers": ["192.0.2.53"]} and config["cache"] == {"size": "32MiB"}
+
+
+def test_a_configuration_without_the_socket_of_the_probes_is_refused():
+    (socket,) = [address for address in config_of(render(CHART))["admin"]["listen"] if address.startswith("unix:")]
+    render(CHART, {"config": {"admin": {"listen": socket}}})
+    for listen in ("127.0.0.1:15054", ["127.0.0.1:15054"], [f"{socket}2"]):
+        with pytest.raises(Failed, match=f"config.admin.listen must have {socket}: the probes ask there"):
+            render(CHART, {"config": {"admin": {"listen": listen}}})
 
 
 def test_a_changed_configuration_causes_a_roll_out():

@@ -99,8 +99,6 @@ def test_the_pod_has_no_more_than_it_needs():
     for container in (spec["initContainers"][0], watch):
         assert "privileged" not in container["securityContext"] and container["securityContext"]["readOnlyRootFilesystem"]
     assert watch["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["NET_ADMIN"]}
-    assert daemon["livenessProbe"]["httpGet"]["path"] == "/healthz"
-    assert daemon["readinessProbe"]["httpGet"]["path"] == "/readyz"
     assert "memory" in daemon["resources"]["limits"]
 
 
@@ -132,6 +130,39 @@ def test_only_the_daemon_has_the_token_of_the_service_account():
     mounts = {where: mount["mountPath"] for where, container in containers_of_manifests()
               for mount in container["volumeMounts"] if mount["name"] == volume["name"]}
     assert mounts == {"base/daemonset.yaml: meshdnsd": "/var/run/secrets/kubernetes.io/serviceaccount"}
+
+
+def probe_socket(probe):
+    program, command, kind, option, address = probe["exec"]["command"]
+    assert [program, command, option] == ["/usr/sbin/meshdnsd", "status", "--admin"]
+    return kind, address
+
+
+@TREE
+def test_the_probes_ask_the_socket_of_their_own_pod():
+    """The other address belongs to the node, where the daemon of another Pod may answer."""
+    spec = pod_spec()
+    daemon = spec["containers"][0]
+    asked = {name: probe_socket(daemon[f"{name}Probe"]) for name in ("startup", "liveness", "readiness")}
+    assert {name: kind for name, (kind, _) in asked.items()} == {"startup": "--live", "liveness": "--live", "readiness": "--ready"}
+    (address,) = {address for _, address in asked.values()}
+    (volume,) = [v["name"] for v in spec["volumes"] if "emptyDir" in v]
+    (folder,) = [m["mountPath"] for m in daemon["volumeMounts"] if m["name"] == volume]
+    assert address.startswith(f"unix:{folder}/")
+    assert [where for where, container in containers_of_manifests()
+            if volume in {m["name"] for m in container["volumeMounts"]}] == ["base/daemonset.yaml: meshdnsd"]
+    for directory in ALL:
+        listen = yaml.safe_load(one_file(directory, "meshdns.yaml").read_text())["admin"]["listen"]
+        assert listen == [address, "127.0.0.1:15054"], "the second one for the page, and for kubectl port-forward"
+
+
+@TREE
+def test_an_old_pod_that_has_handed_over_stays_until_the_new_one_is_available():
+    """The controller deletes an old Pod beside a new one as soon as it is not ready."""
+    readiness = pod_spec()["containers"][0]["readinessProbe"]
+    soonest_not_ready = (readiness["failureThreshold"] - 1) * readiness["periodSeconds"]
+    latest_available = readiness["periodSeconds"] + find("DaemonSet")["spec"]["minReadySeconds"]
+    assert soonest_not_ready > latest_available
 
 
 @pytest.mark.parametrize("directory", ALL, ids=lambda path: path.name)
@@ -197,7 +228,6 @@ def test_metrics_can_be_scraped_as_shipped():
     for directory in ALL:
         admin = yaml.safe_load(one_file(directory, "meshdns.yaml").read_text())["admin"]
         assert admin["metrics_listen"] in (f"0.0.0.0:{port['port']}", f"[::]:{port['port']}")
-        assert admin["listen"].startswith("127.0.0.1:")
     (monitor,) = documents(HERE / "components" / "prometheus-operator" / "servicemonitor.yaml")
     assert monitor["spec"]["endpoints"][0]["port"] == port["name"]
     labels = {k: v for pair in find("Kustomization")["labels"] for k, v in pair["pairs"].items()}
@@ -214,7 +244,8 @@ def test_metrics_over_tls_read_the_files_of_the_component():
     files = {f"{mount['mountPath']}/{item['path']}" for secret in sources for item in secret["items"]}
     page = (ROOT / "docs" / "kubernetes.md").read_text()
     shown = yaml.safe_load(re.search(r"```yaml\n(admin:\n.*?)```", page, re.S).group(1))["admin"]
-    assert mount["name"] == volume["name"] and set(shown.values()) - {shown["listen"], shown["metrics_listen"]} == files
+    assert shown.pop("listen") == yaml.safe_load((HERE / "base" / "meshdns.yaml").read_text())["admin"]["listen"]
+    assert mount["name"] == volume["name"] and set(shown.values()) - {shown["metrics_listen"]} == files
     assert shown["metrics_listen"] == yaml.safe_load((HERE / "base" / "meshdns.yaml").read_text())["admin"]["metrics_listen"]
     (plain,), (secure,) = (documents(HERE / "components" / name / "servicemonitor.yaml")
                            for name in ("prometheus-operator", "prometheus-operator-tls"))

@@ -8,6 +8,9 @@
 {{- if and .Values.cilium .Values.kernelAnswers -}}
 {{- fail "kernelAnswers needs addresses of the node: set cilium or kernelAnswers to false" -}}
 {{- end -}}
+{{- if not (contains "\"unix:/run/meshdns/own/admin.sock\"" (toJson $config.admin.listen)) -}}
+{{- fail "config.admin.listen must have unix:/run/meshdns/own/admin.sock: the probes ask there" -}}
+{{- end -}}
 {{- if .Values.cilium -}}
 {{- $listen = list "[::]:53" -}}
 {{- if not (hasKey $config.server "lameduck") -}}{{- $_ := set $config.server "lameduck" "5s" -}}{{- end -}}
