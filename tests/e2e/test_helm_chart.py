@@ -192,7 +192,7 @@ def test_values_reach_the_pod_and_the_configuration():
     assert daemon["image"] == "registry.example.org/meshdnsd:1" and daemon["resources"]["limits"] == {"memory": "1Gi"}
     assert watch["env"][0]["value"] == "169.254.20.11 fd00::11"
     config = config_of(objects)
-    assert config["server"] == {"listen": ["169.254.20.11:53", "[fd00::11]:53"]}
+    assert config["server"] == {"listen": ["169.254.20.11:53", "[fd00::11]:53"], "workers": 2}
     assert config["mesh"] == {"cluster_domain": "east.example.org", "search_shortcut": "off"}
     assert config["upstream"] == {"servers": ["192.0.2.53"]} and config["cache"] == {"size": "32MiB"}
 

@@ -170,6 +170,7 @@ def test_the_configuration_is_valid_and_its_addresses_are_the_nodes(directory):
     config = one_file(directory, "meshdns.yaml")
     result = run_tool("check", "--config", config)
     assert result.returncode == 0, result.stdout + result.stderr
+    assert yaml.safe_load(config.read_text())["server"]["workers"] == 2, "docs/sizing.md"
     listen = {address.rpartition(":")[0].strip("[]") for address in yaml.safe_load(config.read_text())["server"]["listen"]}
     if directory.name == "cilium":  # its Pods have addresses of their own
         assert listen == {"::"}
@@ -194,7 +195,7 @@ def test_the_configuration_of_the_chart_is_valid(tmp_path):
 @TREE
 def test_both_pods_of_an_upgrade_fit_on_a_node_and_hand_the_sockets_over():
     daemonset, spec = find("DaemonSet")["spec"], pod_spec()
-    assert daemonset["updateStrategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    assert daemonset["updateStrategy"]["rollingUpdate"] == {"maxSurge": "5%", "maxUnavailable": 0}
     assert daemonset["minReadySeconds"] >= 10 and spec["terminationGracePeriodSeconds"] >= 30
     (init,), (daemon, watch) = spec["initContainers"], spec["containers"]
     assert not any("ports" in container for container in (init, daemon, watch)), "two Pods of a node cannot have them"
