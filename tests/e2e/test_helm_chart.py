@@ -112,9 +112,10 @@ def test_the_generator_reads_the_manifests_as_kustomize_does(generator, overlay)
 
 
 def test_the_components_are_values(generator):
-    rendered = by_name(render(CHART, {"istio": True, "gateways": True, "nearEndpoints": True, "serviceMonitor": True}, namespace="dns"))
-    for path in ("istio/rbac.yaml", "gateways/rbac.yaml", "near-endpoints/rbac.yaml",
-                 "prometheus-operator/servicemonitor.yaml"):
+    rendered = by_name(render(CHART, {"istio": True, "gateways": True, "nearEndpoints": True, "endpoints": True, "multicluster": True,
+                                      "gkeMulticluster": True, "serviceMonitor": True}, namespace="dns"))
+    for path in ("istio/rbac.yaml", "gateways/rbac.yaml", "near-endpoints/rbac.yaml", "endpoints/rbac.yaml",
+                 "multicluster/rbac.yaml", "gke-multicluster/rbac.yaml", "prometheus-operator/servicemonitor.yaml"):
         for made in generator.documents(HERE / "components" / path):
             assert rendered[made["kind"], made["metadata"]["name"]]["apiVersion"] == made["apiVersion"]
     names = {made["metadata"].get("namespace") for made in rendered.values()}

@@ -22,6 +22,7 @@ OVERLAYS = sorted(path.parent for path in HERE.glob("overlays/*/kustomization.ya
 COMPONENTS = sorted(path.parent for path in HERE.glob("components/*/kustomization.yaml"))
 ALL = [HERE / "base", *OVERLAYS]
 NODE_SETUP = HERE / "base" / "node-setup"
+ROLES = ["endpoints", "multicluster", "gke-multicluster", "gateways", "near-endpoints"]  # as docs/reference has them
 
 
 def documents(path):
@@ -291,7 +292,7 @@ def test_the_role_grants_what_is_used_and_nothing_else(workspace):
     components = HERE / "components"
     istio = components / "istio"
     rules = find("ClusterRole")["rules"] + find("Role", istio)["rules"]
-    for name in ("gateways", "near-endpoints"):
+    for name in ROLES:
         rules += find("ClusterRole", components / name)["rules"]
     granted = {(group, resource, verb) for rule in rules for group in rule["apiGroups"]
                for resource in rule["resources"] for verb in rule["verbs"]}
@@ -320,7 +321,7 @@ def test_the_role_grants_what_is_used_and_nothing_else(workspace):
 def test_the_documentation_shows_the_same_role():
     shown = re.findall(r"```yaml\n(apiVersion: rbac.*?)```", (ROOT / "docs" / "reference" / "kubernetes-source.md").read_text(), re.S)
     components = HERE / "components"
-    roles = [find("ClusterRole"), *(find("ClusterRole", components / name) for name in ("gateways", "near-endpoints")),
+    roles = [find("ClusterRole"), *(find("ClusterRole", components / name) for name in ROLES),
              find("Role", components / "istio")]
     assert [yaml.safe_load(role) for role in shown] == roles
 
