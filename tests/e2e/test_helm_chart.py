@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from harness.daemon import ROOT
-from harness.helm_chart import Failed, render, render_all
+from harness.helm_chart import Failed, render, render_all, render_hooks
 from harness.preset import ONCE, TREE
 from harness.waiting import seconds
 
@@ -46,11 +46,11 @@ def generator():
 def test_the_generated_files_are_those_of_the_manifests(generator):
     """If this fails, run conf/kubernetes/generate-chart."""
     for name, text in generator.generate().items():
-        assert (CHART / name).read_text() == text, name
+        assert (HERE / name).read_text() == text, name
 
 
 def by_name(objects):
-    """Without what only kustomize or only Helm has: hashes in names, checksums, and tags of images."""
+    """Without what only kustomize or only Helm has: hashes in names, checksums, and where images come from."""
     found = {}
     for made in copy.deepcopy(objects):
         made["metadata"]["name"] = re.sub(r"(meshdns(-node)?)-[a-z0-9]{10}$", r"\1", made["metadata"]["name"])
@@ -60,12 +60,15 @@ def by_name(objects):
             pod = template["spec"]
             assert [pod.pop(key, None) or None for key in ("imagePullSecrets", "nodeSelector", "affinity")] == [None] * 3
             for container in [*pod["initContainers"], *pod["containers"]]:
-                container["image"] = container["image"].removesuffix(":latest")
+                container["image"] = container["image"].partition(":")[0]
+                assert container.pop("imagePullPolicy", "IfNotPresent") == "IfNotPresent"
             for key in ("initContainers", "containers", "volumes"):
                 pod[key] = {item["name"]: item for item in pod[key]}
             for volume in pod["volumes"].values():
                 if "configMap" in volume:
                     volume["configMap"]["name"] = re.sub(r"-[a-z0-9]{10}$", "", volume["configMap"]["name"])
+        if made["kind"] == "ServiceAccount":
+            assert made["metadata"].pop("annotations", {}) == {}
         found[made["kind"], made["metadata"]["name"]] = made
     assert len(found) == len(objects)
     return found
@@ -111,28 +114,67 @@ def test_the_generator_reads_the_manifests_as_kustomize_does(generator, overlay)
     assert by_name(generator.manifests(HERE / "overlays" / overlay)) == expected
 
 
-def test_the_components_are_values(generator):
-    rendered = by_name(render(CHART, {"istio": True, "gateways": True, "nearEndpoints": True, "endpoints": True, "multicluster": True,
-                                      "gkeMulticluster": True, "serviceMonitor": True}, namespace="dns"))
-    for path in ("istio/rbac.yaml", "gateways/rbac.yaml", "near-endpoints/rbac.yaml", "endpoints/rbac.yaml",
-                 "multicluster/rbac.yaml", "gke-multicluster/rbac.yaml", "prometheus-operator/servicemonitor.yaml"):
-        for made in generator.documents(HERE / "components" / path):
-            assert rendered[made["kind"], made["metadata"]["name"]]["apiVersion"] == made["apiVersion"]
-    names = {made["metadata"].get("namespace") for made in rendered.values()}
-    assert names == {"dns", "istio-system", None}, "all but the Role for Istio are in the namespace of the release"
-    assert rendered["ClusterRoleBinding", "meshdns"]["subjects"][0]["namespace"] == "dns"
-    assert rendered["RoleBinding", "meshdns"]["subjects"][0]["namespace"] == "dns"
+# {component: the values that have the same}
+COMPONENTS = {
+    **{name: {value: True} for name, value in {
+        "istio": "istio", "gateways": "gateways", "near-endpoints": "nearEndpoints", "endpoints": "endpoints",
+        "multicluster": "multicluster", "gke-multicluster": "gkeMulticluster", "kernel-answers": "kernelAnswers",
+        "metrics-tls": "metricsTls"}.items()},
+    "prometheus-operator": {"serviceMonitor": {"enabled": True}},
+    "prometheus-operator-tls": {"serviceMonitor": {"enabled": True}, "metricsTls": True},
+    "prometheus-rules": {"prometheusRule": {"enabled": True}}, "dashboard": {"dashboard": {"enabled": True}}}
+PATCHES = {"kernel-answers", "metrics-tls"}  # they change the DaemonSet
+
+
+def objects_of(generator, component):
+    """As kustomize makes them."""
+    if component == "dashboard":
+        made = generator.dashboard_of_component()
+        made["data"] = {name: (HERE.parent / "grafana" / name).read_text() for name in made["data"]}
+        return [made]
+    (kustomization,) = generator.documents(HERE / "components" / component / "kustomization.yaml")
+    return [made for name in kustomization["resources"] for made in generator.documents(HERE / "components" / component / name)]
+
+
+def test_every_component_has_values():
+    assert set(COMPONENTS) == {path.parent.name for path in HERE.glob("components/*/kustomization.yaml")}
+
+
+@pytest.mark.parametrize("component", sorted(set(COMPONENTS) - PATCHES))
+def test_the_values_of_a_component_add_its_objects(generator, component):
+    def named(objects):
+        return {(made["kind"], made["metadata"]["name"]): made for made in objects}
+    beside = {"metricsTls": True} if component == "prometheus-operator-tls" else {}
+    without, rendered = named(render(CHART, beside)), named(render(CHART, COMPONENTS[component]))
+    assert {name: made for name, made in rendered.items() if name not in without} == named(objects_of(generator, component))
+    assert without.keys() < rendered.keys()
+
+
+@pytest.mark.skipif(not shutil.which("kubectl"), reason="needs kubectl with kustomize")
+def test_kustomize_makes_the_config_map_of_the_dashboard(generator):
+    built = subprocess.run(["kubectl", "kustomize", str(HERE.parent / "grafana")], capture_output=True, text=True, check=True,
+                           timeout=seconds(60))
+    assert [yaml.safe_load(built.stdout)] == objects_of(generator, "dashboard")
+
+
+def test_all_objects_are_in_the_namespace_of_the_release():
+    """But the Role for Istio, which is where Istio is."""
+    values = {}
+    for of_component in COMPONENTS.values():
+        values |= of_component
+    rendered = by_name(render(CHART, values, namespace="dns"))
+    assert {made["metadata"].get("namespace") for made in rendered.values()} == {"dns", "istio-system", None}
+    bindings = [made for (kind, _), made in rendered.items() if kind.endswith("RoleBinding") or kind == "ClusterRoleBinding"]
+    assert len(bindings) == 7 and all(made["subjects"][0]["namespace"] == "dns" for made in bindings)
 
 
 def test_metrics_over_tls_are_a_value(generator):
     """The same as the two components."""
-    rendered = render(CHART, {"serviceMonitor": True, "metricsTls": True})
+    rendered = render(CHART, {"metricsTls": True})
     (patch,) = generator.documents(HERE / "components" / "metrics-tls" / "daemonset.yaml")
     base = generator.manifests(HERE / "overlays" / "cluster-dns")
     expected = by_name([generator.merge(made, patch) if made["kind"] == "DaemonSet" else made for made in base])
     assert by_name(rendered)["DaemonSet", "meshdns"] == expected["DaemonSet", "meshdns"]
-    (monitor,) = [made for made in rendered if made["kind"] == "ServiceMonitor"]
-    assert [monitor] == generator.documents(HERE / "components" / "prometheus-operator-tls" / "servicemonitor.yaml")
     page = (ROOT / "docs" / "kubernetes.md").read_text()
     shown = yaml.safe_load(re.search(r"```yaml\n(admin:\n.*?)```", page, re.S).group(1))["admin"]
     assert config_of(rendered)["admin"] == shown
@@ -140,7 +182,7 @@ def test_metrics_over_tls_are_a_value(generator):
 
 def test_answers_in_the_kernel_are_a_value(generator):
     """The same as the component."""
-    rendered = render(CHART, {"kernelAnswers": True, "image": {"repository": "meshdnsd"}})
+    rendered = render(CHART, {"kernelAnswers": True})
     (patch,) = generator.documents(HERE / "components" / "kernel-answers" / "daemonset.yaml")
     base = generator.manifests(HERE / "overlays" / "cluster-dns")
     expected = by_name([generator.merge(made, patch) if made["kind"] == "DaemonSet" else made for made in base])
@@ -176,10 +218,14 @@ def test_the_notes_say_how_to_ask_the_daemon():
     assert "-c kernel-answers -- meshdns-kernel status\n" in notes
 
 
-OWN_VALUES = {"image": {"repository": "registry.example.org/meshdnsd", "tag": "1"}, "handover": False,
+OWN_VALUES = {"image": {"repository": "registry.example.org/meshdnsd", "tag": "1", "pullPolicy": "Always"}, "handover": False,
               "clusterDomain": "east.example.org", "forwarders": ["192.0.2.53"], "tolerations": [],
               "resources": {"limits": {"memory": "1Gi"}}, "addresses": ["169.254.20.11", "fd00::11"],
-              "imagePullSecrets": [{"name": "registry"}],
+              "imagePullSecrets": [{"name": "registry"}], "priorityClassName": "dns",
+              "serviceAccount": {"annotations": {"team": "dns"}}, "extraArgs": ["--istio-vm=/vm"],
+              "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://192.0.2.1"}],
+              "extraVolumes": [{"name": "hosts", "configMap": {"name": "hosts"}}],
+              "extraVolumeMounts": [{"name": "hosts", "mountPath": "/etc/hosts.d"}],
               "config": {"cache": {"size": "32MiB"}, "mesh": {"search_shortcut": "off"}}}
 
 
@@ -187,15 +233,41 @@ def test_values_reach_the_pod_and_the_configuration():
     objects = render(CHART, OWN_VALUES)
     (daemonset,) = [made["spec"] for made in objects if made["kind"] == "DaemonSet"]
     pod = daemonset["template"]["spec"]
-    assert daemonset["updateStrategy"]["rollingUpdate"] == {"maxUnavailable": 1}
-    assert pod["tolerations"] == [] and pod["imagePullSecrets"] == [{"name": "registry"}]
+    assert daemonset["updateStrategy"] == {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}}
+    assert pod["tolerations"] == [] and pod["imagePullSecrets"] == [{"name": "registry"}] and pod["priorityClassName"] == "dns"
+    (account,) = [made for made in objects if made["kind"] == "ServiceAccount"]
+    assert account["metadata"]["annotations"] == {"team": "dns"}
     daemon, watch = pod["containers"]
     assert daemon["image"] == "registry.example.org/meshdnsd:1" and daemon["resources"]["limits"] == {"memory": "1Gi"}
+    assert daemon["imagePullPolicy"] == "Always" and watch["imagePullPolicy"] == "IfNotPresent"
+    assert daemon["args"][-1] == "--istio-vm=/vm" and daemon["env"][-1] == OWN_VALUES["extraEnv"][0]
+    assert OWN_VALUES["extraVolumeMounts"][0] in daemon["volumeMounts"] and OWN_VALUES["extraVolumes"][0] in pod["volumes"]
     assert watch["env"][0]["value"] == "169.254.20.11 fd00::11"
     config = config_of(objects)
     assert config["server"] == {"listen": ["169.254.20.11:53", "[fd00::11]:53"], "workers": 2}
     assert config["mesh"] == {"cluster_domain": "east.example.org", "search_shortcut": "off"}
     assert config["upstream"] == {"servers": ["192.0.2.53"]} and config["cache"] == {"size": "32MiB"}
+
+
+@pytest.mark.parametrize("cilium", [False, True])
+def test_an_update_strategy_is_taken_as_it_is(cilium):
+    values = {"cilium": cilium, "handover": False, "updateStrategy": {"type": "OnDelete"}}
+    (daemonset,) = [made["spec"] for made in render(CHART, values) if made["kind"] == "DaemonSet"]
+    assert daemonset["updateStrategy"] == {"type": "OnDelete"}
+
+
+def test_labels_and_the_interval_reach_the_objects_for_monitoring():
+    for tls in (False, True):
+        values = {name: {"enabled": True, "labels": {"release": name}} for name in ("serviceMonitor", "prometheusRule", "dashboard")}
+        values["serviceMonitor"]["interval"] = "1m"
+        objects = render(CHART, {**values, "metricsTls": tls})
+        labels = {made["kind"]: made["metadata"]["labels"] for made in objects if "release" in made["metadata"].get("labels", {})}
+        own = {"app.kubernetes.io/name": "meshdns"}
+        assert labels == {"ServiceMonitor": {**own, "release": "serviceMonitor"},
+                          "PrometheusRule": {**own, "release": "prometheusRule"},
+                          "ConfigMap": {**own, "release": "dashboard", "grafana_dashboard": "1"}}
+        (monitor,) = [made for made in objects if made["kind"] == "ServiceMonitor"]
+        assert [endpoint["interval"] for endpoint in monitor["spec"]["endpoints"]] == ["1m"]
 
 
 def test_a_configuration_without_the_socket_of_the_probes_is_refused():
@@ -204,6 +276,19 @@ def test_a_configuration_without_the_socket_of_the_probes_is_refused():
     for listen in ("127.0.0.1:15054", ["127.0.0.1:15054"], [f"{socket}2"]):
         with pytest.raises(Failed, match=f"config.admin.listen must have {socket}: the probes ask there"):
             render(CHART, {"config": {"admin": {"listen": listen}}})
+
+
+def test_helm_test_asks_a_name_of_the_cluster_at_the_address_of_the_node():
+    (made,) = render_hooks(CHART, {"clusterDomain": "east.example.org", "addresses": ["fd00::11", "169.254.20.10"]}, "dns")
+    assert made["metadata"]["annotations"]["helm.sh/hook"] == "test" and made["metadata"]["namespace"] == "dns"
+    pod = made["spec"]
+    assert pod["dnsPolicy"] == "None" and pod["dnsConfig"] == {"nameservers": ["fd00::11"]}
+    (container,) = pod["containers"]
+    assert container["command"] == ["getent", "ahosts", "kubernetes.default.svc.east.example.org"]
+    version = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
+    assert container["image"] == f"meshdnsd-node:{version}"
+    (made,) = render_hooks(CHART, {"cilium": True})
+    assert "dnsPolicy" not in made["spec"] and "dnsConfig" not in made["spec"], "as every Pod"
 
 
 def test_a_changed_configuration_causes_a_roll_out():

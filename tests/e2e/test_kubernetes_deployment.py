@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The manifests of conf/kubernetes: they fit together, ask for no right that is not used, and their rules undo."""
 
+import os
 import re
 import shutil
 import subprocess
+from collections import Counter
 
 import pytest
 import yaml
@@ -339,6 +341,22 @@ def test_kustomize_builds_it(overlay):
         kinds.append("CiliumLocalRedirectPolicy")
     assert sorted(o["kind"] for o in objects) == sorted(kinds)
     assert {o["metadata"].get("namespace") for o in objects} == {"kube-system", None}
+
+
+@TREE
+@pytest.mark.skipif(not shutil.which("kubectl"), reason="needs kubectl with kustomize")
+def test_kustomize_adds_the_components(tmp_path):
+    """All but those over TLS, whose ServiceMonitor has the name of the other one."""
+    names = [path.name for path in COMPONENTS if path.name != "prometheus-operator-tls"]
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump({
+        "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization",
+        "resources": [os.path.relpath(HERE / "overlays" / "cluster-dns", tmp_path)],
+        "components": [os.path.relpath(HERE / "components" / name, tmp_path) for name in names]}))
+    built = subprocess.run(["kubectl", "kustomize", str(tmp_path)], capture_output=True, text=True, check=False, timeout=seconds(60))
+    assert built.returncode == 0, built.stderr
+    kinds = Counter(document["kind"] for document in yaml.safe_load_all(built.stdout) if document)
+    assert kinds == Counter({"ClusterRole": 6, "ClusterRoleBinding": 6, "Role": 1, "RoleBinding": 1, "ConfigMap": 3, "DaemonSet": 1,
+                             "Service": 1, "ServiceAccount": 1, "ServiceMonitor": 1, "PrometheusRule": 1})
 
 
 def in_a_namespace(commands):

@@ -15,7 +15,7 @@ import yaml
 
 from e2e.test_helm_chart import CHART, OVERLAYS
 from e2e.test_server_dry_run import DryRun
-from harness.helm_chart import render, render_all
+from harness.helm_chart import render, render_all, render_hooks
 from harness.preset import ONCE
 from harness.real_kube_api import KubeServer
 from harness.waiting import seconds
@@ -24,7 +24,7 @@ from harness.waiting import seconds
 HELM = os.environ.get("MESHDNS_TEST_HELM") or shutil.which("helm")
 pytestmark = [ONCE, pytest.mark.skipif(not HELM, reason="MESHDNS_TEST_HELM: no Helm")]
 
-FLAGS = ["istio", "gateways", "nearEndpoints", "serviceMonitor", "metricsTls", "handover"]
+FLAGS = ["istio", "gateways", "nearEndpoints", "endpoints", "multicluster", "gkeMulticluster", "metricsTls", "handover"]
 NAMESPACE = "dns"
 
 
@@ -50,9 +50,14 @@ def rendered_by(helm, values):
     return in_order(made for made in yaml.safe_load_all(ran.stdout) if made)
 
 
+def rendered_by_our_tests(values):
+    """Also the Pod of `helm test`."""
+    return in_order(render(CHART, values, NAMESPACE) + render_hooks(CHART, values, NAMESPACE))
+
+
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_helm_renders_the_overlay_as_our_tests_do(helm, overlay):
-    assert rendered_by(helm, OVERLAYS[overlay]) == in_order(render(CHART, OVERLAYS[overlay], NAMESPACE))
+    assert rendered_by(helm, OVERLAYS[overlay]) == rendered_by_our_tests(OVERLAYS[overlay])
 
 
 def some_values(draw):
@@ -68,7 +73,15 @@ def some_values(draw):
                "addresses": draw.sample(["169.254.20.10", "fd00::10", "10.96.0.10"], draw.randint(1, 3)),
                "forwarders": draw.sample(["192.0.2.53", "tls://192.0.2.1#dns.example.org", "[2001:db8::1]:53"], draw.randrange(4)),
                "kernelInterfaces": draw.sample(["veth*", "cali*", "eni*"], draw.randint(1, 3)),
-               "image": {"repository": "registry.example.org:5000/meshdnsd", "tag": draw.choice(["1", "0.1", "latest"])}}
+               "image": {"repository": "registry.example.org:5000/meshdnsd", "tag": draw.choice(["", "1", "0.1", "latest"])}}
+    def part():
+        return {"enabled": draw.random() < 0.5, "labels": pairs()}
+
+    values |= {"serviceMonitor": {**part(), "interval": draw.choice(["30s", "1m"])}, "prometheusRule": part(), "dashboard": part(),
+               "serviceAccount": {"annotations": pairs()}, "updateStrategy": draw.choice([{}, {"type": "OnDelete"}]),
+               "extraArgs": draw.sample(texts, draw.randrange(3)), "extraEnv": [{"name": "A", "value": draw.choice(texts)}],
+               "extraVolumes": draw.choice([[], [{"name": "a", "emptyDir": {}}]]),
+               "extraVolumeMounts": draw.choice([[], [{"name": "a", "mountPath": "/a"}]])}
     config = {"server": draw.choice([{}, {"workers": 2}, {"listen": ["127.0.0.1:53"]}, {"kernel_answers": "on"}]),
               "mesh": draw.choice([{}, {"cluster_domain": "own.example"}]),
               "upstream": draw.choice([{}, {"servers": []}, {"servers": ["192.0.2.9"]}]), "cache": {"size": draw.choice(["1MiB", 1048576])}}
@@ -79,7 +92,7 @@ def test_helm_renders_any_values_as_our_tests_do(helm):
     draw = random.Random(7)
     for _ in range(60):
         values = some_values(draw)
-        assert rendered_by(helm, values) == in_order(render(CHART, values, NAMESPACE)), values
+        assert rendered_by(helm, values) == rendered_by_our_tests(values), values
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
@@ -93,7 +106,8 @@ def test_helm_has_nothing_to_say_against_the_chart(helm, overlay):
 @pytest.mark.parametrize("values, said", [
     ({"adresses": ["169.254.20.10"]}, "adresses"), ({"addresses": []}, "addresses"), ({"addresses": "169.254.20.10"}, "addresses"),
     ({"cilium": "yes"}, "cilium"), ({"podLabels": {"one": 1}}, "podLabels/one"), ({"config": {"mesh": None}}, "mesh"),
-    ({"image": {"digest": "sha256:0"}}, "digest"), ({"kernelAnswers": True, "cilium": True}, "set cilium or kernelAnswers to false")])
+    ({"image": {"digest": "sha256:0"}}, "digest"), ({"serviceMonitor": True}, "serviceMonitor"),
+    ({"config": {"admin": {"listen": "127.0.0.1:15054"}}}, "the probes ask there"), ({"kernelAnswers": True, "cilium": True}, "set cilium or kernelAnswers to false")])
 def test_helm_refuses_wrong_values_and_names_them(helm, values, said):
     ran = helm("template", "meshdns", CHART, values=values)
     assert ran.returncode != 0 and said in ran.stderr, ran.stderr

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from e2e.test_helm_chart import CHART, HERE, OVERLAYS
-from harness.helm_chart import render
+from harness.helm_chart import render, render_hooks
 from harness.preset import ONCE
 from harness.real_kube_api import KubeServer
 from harness.waiting import seconds
@@ -28,9 +28,10 @@ pytestmark = [ONCE,
               pytest.mark.skipif(not shutil.which("kubectl"), reason="needs kubectl with kustomize")]
 
 COMPONENTS = sorted(path.parent.name for path in HERE.glob("components/*/kustomization.yaml"))
-VALUES = {"istio": True, "gateways": True, "nearEndpoints": True, "serviceMonitor": True, "metricsTls": True}
+VALUES = {"istio": True, "gateways": True, "nearEndpoints": True, "endpoints": True, "multicluster": True, "gkeMulticluster": True,
+          "metricsTls": True, **{name: {"enabled": True} for name in ("serviceMonitor", "prometheusRule", "dashboard")}}
 # Kinds of others: checked if the server has their definitions.
-CUSTOM = ["CiliumLocalRedirectPolicy", "ServiceMonitor"]
+CUSTOM = ["CiliumLocalRedirectPolicy", "ServiceMonitor", "PrometheusRule"]
 
 
 def everything(overlay):
@@ -161,6 +162,7 @@ def test_the_server_accepts_the_pods(any_server, overlay):
     """Also a small server of a new version, which has no DaemonSets."""
     assert any_server.check(pods(kustomize(HERE / "overlays" / overlay))) == {"Pod"}
     assert any_server.check(pods(render(CHART, everything(overlay)))) == {"Pod"}
+    assert any_server.check(render_hooks(CHART, everything(overlay))) == {"Pod"}
 
 
 @pytest.mark.parametrize("component", COMPONENTS)
@@ -171,7 +173,7 @@ def test_the_server_accepts_the_pods_of_the_component(any_server, component, tmp
 @pytest.mark.parametrize("kind", CUSTOM)
 def test_the_server_accepts_the_kind_of_others(any_server, kind, tmp_path):
     objects = [*kustomize(HERE / "overlays" / "cilium"), *render(CHART, everything("cilium"))]
-    for name in ("prometheus-operator", "prometheus-operator-tls"):
+    for name in ("prometheus-operator", "prometheus-operator-tls", "prometheus-rules"):
         (tmp_path / name).mkdir()
         objects += with_component(tmp_path / name, name)
     found = [made for made in objects if made["kind"] == kind]
