@@ -190,7 +190,7 @@ def test_planned_changes_lose_no_query(workspace, node, tmp_path):
     third.daemon.wait_for_line(TAKEN_OVER, 20)
     withdrawn.end()
     third.daemon.wait_for_line(ANSWERING_AGAIN, 20)
-    eventually(lambda: node.probe() == 200, 10)
+    eventually(lambda: third.probe("readiness"), 10)
     answers(node)
     # The controller ends the old Pod before the new one has taken over.
     fourth = node.start()

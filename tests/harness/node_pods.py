@@ -8,8 +8,6 @@ import re
 import shutil
 import subprocess
 import tempfile
-import urllib.error
-import urllib.request
 
 import pytest
 import yaml
@@ -27,11 +25,15 @@ TAKEN_OVER = "the next daemon answers; this one waits for SIGTERM"
 
 
 class NodePod:
-    """One Pod: its daemon with its configuration, and node-watch.  `run_daemon` starts the container of the daemon."""
+    """One Pod: its daemon with its configuration, and node-watch.  `run_daemon` starts the container of the daemon, and `probe`
+    runs one of its probes ("readiness") there and returns whether it passed."""
 
-    def __init__(self, config_path, run_daemon, watch):
-        self.config_path, self._run_daemon, self._watch = config_path, run_daemon, watch
+    def __init__(self, config_path, run_daemon, watch, probe):
+        self.config_path, self._run_daemon, self._watch, self.probe = config_path, run_daemon, watch, probe
         self.daemon = run_daemon()
+
+    def has_ended(self):
+        return not self.daemon.is_running() and not self._watch.is_running()
 
     def restart_daemon(self):
         """As the kubelet does when it has ended."""
@@ -77,8 +79,12 @@ class NodeWithPods:
         self._directory.chmod(0o755)
         workspace.own(self)
         manifest = yaml.safe_load((BASE / "daemonset.yaml").read_text())
+        self.daemonset = manifest
         self.spec = manifest["spec"]["template"]["spec"]
         self.paths = {volume["name"]: volume["hostPath"]["path"] for volume in self.spec["volumes"] if "hostPath" in volume}
+        (of_pod,) = (volume["name"] for volume in self.spec["volumes"] if "emptyDir" in volume)
+        (self._own_folder,) = (mount["mountPath"] for container in self.spec["containers"]
+                               for mount in container["volumeMounts"] if mount["name"] == of_pod)
         for name in self.paths:
             (self._directory / name).mkdir()
         with inside(self.node.name):
@@ -87,6 +93,7 @@ class NodeWithPods:
                      *(pod(name, ip) for name, (ip, _) in CLIENTS.items()))
         self._kubeconfig = self.api.kubeconfig(self._directory / "kubeconfig")
         self._number = 0
+        self._inside = ["ip", "netns", "exec", self.node.name]
 
     def close(self):
         shutil.rmtree(self._directory)
@@ -94,7 +101,10 @@ class NodeWithPods:
     def start(self, change=None, program=None, workers=2):
         """Runs the init container to its end, then the others."""
         self._number += 1
-        config = merge(yaml.safe_load(self._here(self._configuration)),
+        own = self._directory / f"own-{self._number}"
+        own.mkdir()
+        own.chmod(0o777)  # as the kubelet makes an emptyDir
+        config = merge(yaml.safe_load(self._here(self._configuration, own)),
                        {"sources": [{"kubernetes": {"kubeconfig": self._kubeconfig}}],
                         "server": {"workers": workers}, **(change or {})})
         path = self._directory / f"meshdns-{self._number}.yaml"
@@ -108,8 +118,16 @@ class NodeWithPods:
         watch = self._run([self._here(word) for word in containers["node-watch"]["command"]],
                           f"node-watch-{self._number}")
         number = self._number
+
+        def probe(kind):
+            command = [self._here(word, own) for word in containers["meshdnsd"][f"{kind}Probe"]["exec"]["command"]]
+            ran = subprocess.run([*self._inside, *user, binary(), *command[1:]], env=self._environment(), capture_output=True,
+                                 text=True, check=False, timeout=seconds(30))
+            assert "unknown option" not in ran.stderr and "not expected" not in ran.stderr, ran.stderr
+            return ran.returncode == 0
+
         return NodePod(path, lambda: self._run([program or binary(), "run", "--config", path], f"meshdnsd-{number}", user),
-                       watch)
+                       watch, probe)
 
     def pull_the_plug(self, *pods):
         """The node as it is after a boot, before its Pods are started: only directories that are not below /run stay."""
@@ -121,20 +139,10 @@ class NodeWithPods:
                 shutil.rmtree(self._directory / name)
                 (self._directory / name).mkdir()
 
-    def probe(self):
-        """The status of the readiness probe."""
-        probe = next(c for c in self.spec["containers"] if c["name"] == "meshdnsd")["readinessProbe"]["httpGet"]
-        with inside(self.node.name):
-            try:
-                url = f"http://{probe['host']}:{probe['port']}{probe['path']}"
-                with urllib.request.urlopen(url, timeout=seconds(5)) as response:
-                    return response.status
-            except urllib.error.HTTPError as error:
-                return error.code
-
-    def _here(self, text):
-        """`text` with the directories of the node, and the script of the ConfigMap, where they are in the test."""
-        text = text.replace("/etc/meshdns-node/node-setup", str(BASE / "node-setup"))
+    def _here(self, text, own=""):
+        """`text` with the directories of the node, that of the Pod's own socket, and the script of the ConfigMap, where they are
+        in the test."""
+        text = text.replace("/etc/meshdns-node/node-setup", str(BASE / "node-setup")).replace(self._own_folder, str(own))
         for name, path in sorted(self.paths.items(), key=lambda item: -len(item[1])):
             text = re.sub(re.escape(path) + r"(?![\w-])", str(self._directory / name), text)
         return text
@@ -149,7 +157,7 @@ class NodeWithPods:
         self._node_setup(*init["command"], *map(self._here, init["args"]))
 
     def _node_setup(self, *command):
-        done = subprocess.run(["ip", "netns", "exec", self.node.name, *command], env=self._environment(),
+        done = subprocess.run([*self._inside, *command], env=self._environment(),
                               capture_output=True, text=True, check=False, timeout=seconds(30))
         if "Operation not supported" in done.stderr:
             pytest.skip("this kernel has no nf_tables with notrack")
@@ -158,4 +166,4 @@ class NodeWithPods:
     def _run(self, arguments, name, user=()):
         return self._workspace.own_process(
             Process(arguments, name, env=self._environment(), cwd=self._directory,
-                    prefix=["ip", "netns", "exec", self.node.name, *user]))
+                    prefix=[*self._inside, *user]))
