@@ -3,16 +3,19 @@
 
 import re
 import socket
+import subprocess
 
 import dns.message
 import pytest
+import yaml
 
 from harness.browser import HAS_BROWSER
 from harness.daemon import ROOT, Daemon, run_tool
 from harness.ports import free_port
-from harness.preset import ONE_THREAD
+from harness.preset import ONE_THREAD, TREE
+from harness.real_servers import find_program
 from harness.shown import check_shown
-from harness.waiting import eventually
+from harness.waiting import eventually, seconds
 
 pytestmark = ONE_THREAD
 
@@ -57,6 +60,15 @@ class Staged:
     def command_explanation(self):
         return run_tool("explain", "--config", self.daemon.config_path, self.name).stdout
 
+    def command(self):
+        ran = run_tool("status", "--config", self.daemon.config_path)
+        return ran.stdout + ran.stderr
+
+    def query(self):
+        host, port = self.daemon.server
+        return subprocess.run([find_program("dig"), f"@{host}", "-p", str(port), self.name], capture_output=True, text=True,
+                              check=False, timeout=seconds(30)).stdout
+
     def log(self):
         return "\n".join(self.daemon.process.log_lines())
 
@@ -70,7 +82,7 @@ class Staged:
         return self.browser.value("document.body.innerText")
 
     PLACES = {"Explanation": explanation, "Explanation (of `meshdnsd explain`)": command_explanation, "Log": log,
-              "Metrics": metrics, "Page": page}
+              "Metrics": metrics, "Page": page, "Query": query, "Command": command}
 
     def check(self, title, remark=""):
         """Compares each place that the page shows with `remark`."""
@@ -100,8 +112,28 @@ def fixture_staged(request):
 
 
 def test_each_incident_is_explained_by_two_places():
-    assert len(INCIDENTS) == 12
+    assert len(INCIDENTS) == 14
     assert [title for title, places in INCIDENTS.items() if len(places) < 2] == []
+
+
+@TREE
+def test_each_alert_has_a_row():
+    rules = yaml.safe_load((ROOT / "conf" / "prometheus" / "meshdns.rules.yaml").read_text())
+    alerts = [rule["alert"] for group in rules["groups"] for rule in group["rules"]]
+    rows = re.findall(r"^\| (Meshdns.*?) \| (.*) \|$", PAGE.read_text(encoding="utf-8"), re.M)
+    assert sorted(name for names, _ in rows for name in names.split(", ")) == sorted(alerts)
+
+
+def test_a_daemon_that_is_gone(start, workspace, staged):
+    daemon = start()
+    daemon.kill()
+    workspace.forget(daemon)
+    staged(daemon, "api.example.org.").check("A daemon that is gone")
+
+
+def test_a_degraded_daemon(start, workspace, staged):
+    daemon = start(hosts={"file": str(workspace.path / "missing")})
+    staged(daemon, "api.example.org.").check("A degraded daemon")
 
 
 UPSTREAMS = {
