@@ -24,6 +24,8 @@ pytestmark = ONE_THREAD
 
 RULES = ROOT / "conf" / "prometheus" / "meshdns.rules.yaml"
 DASHBOARD = ROOT / "conf" / "grafana" / "meshdns.json"
+# Labels that Prometheus gives to a target, of which no metric of ours may have one.
+OF_TARGETS = {"cluster", "namespace", "node", "instance", "job"}
 API = {"kind": "ServiceEntry", "metadata": {"name": "api", "namespace": "shop"},
        "spec": {"hosts": ["api.example.org"], "addresses": ["10.0.0.7"], "resolution": "STATIC"}}
 
@@ -71,6 +73,7 @@ def documented():
 
 def test_every_metric_is_documented_with_its_labels(exposition):
     assert documented() == exported(exposition)
+    assert not OF_TARGETS & set().union(*documented().values())
 
 
 def test_histograms_are_cumulative_and_end_with_all(exposition):
@@ -131,7 +134,7 @@ def test_alerts_and_dashboard_use_only_what_exists(exposition):
         used.update(names)
         for inside in re.findall(r"\{(.*?)\}", expression):
             for label in re.findall(r"(\w+)[=!~]+\"", inside):
-                assert label == "instance" or label in families[names[0]], f"{title}: {label}"
+                assert label in OF_TARGETS or label in families[names[0]], f"{title}: {label}"
         for by in re.findall(r"by \(([^)]*)\)", expression):
             known = set().union(*(families[family_of(name, families)] for name in names)) | {"le", "instance"}
             assert {label.strip() for label in by.split(",")} <= known, f"{title}: by ({by})"
@@ -142,6 +145,18 @@ def test_alerts_and_dashboard_use_only_what_exists(exposition):
 def test_the_dashboard_is_what_its_generator_prints():
     made = subprocess.run([str(ROOT / "conf" / "grafana" / "generate")], check=True, capture_output=True, text=True)
     assert made.stdout == DASHBOARD.read_text()
+
+
+@TREE
+def test_every_panel_says_what_it_shows_and_follows_every_choice():
+    dashboard = json.loads(DASHBOARD.read_text())
+    choices = [variable["name"] for variable in dashboard["templating"]["list"] if variable["type"] == "query"]
+    assert choices == ["cluster", "namespace", "node", "instance"]
+    for panel in dashboard["panels"]:
+        assert panel["description"].endswith("."), panel["title"]
+        for target in panel["targets"]:
+            names = re.findall(r"\bmeshdns_\w+(.*?)(?=\bmeshdns_|$)", target["expr"])
+            assert names and all(all(f'{c}=~"${c}"' in rest for c in choices) for rest in names), target["expr"]
 
 
 def test_counts_translated_answers(workspace):
