@@ -12,7 +12,9 @@ import yaml
 
 from harness.daemon import ROOT, binary
 from harness.dns_client import Question, ask
-from harness.kube_api import make_certificates
+from harness.kube_api import KubeApi, make_certificates, namespace, service
+from harness.namespaces import Namespaces, available
+from harness.namespaces import inside as in_namespace
 from harness.ports import free_port
 from harness.preset import IS_RELEASE, ONE_THREAD, TREE
 from harness.process import Process
@@ -110,6 +112,70 @@ def test_the_image_has_all_that_the_program_loads(image):
     assert all("libc.so.6 => /" in text and "not found" not in text for text in listed), listed
     if (binary().parent / "meshdns-istiod.so").exists():
         assert (image / "usr/lib/meshdns/meshdns-istiod.so").exists()
+
+
+def commands_of_the_pages():
+    """The commands that the pages run in the container of a daemon."""
+    pages = "\n".join((ROOT / "docs" / name).read_text() for name in ("troubleshooting.md", "deploy.md"))
+    found = re.findall(r"kubectl -n kube-system exec (?:-it )?\$DAEMON -- (meshdnsd [^`\n]*?)(?=`|$)", pages, re.M)
+    return list(dict.fromkeys(found))
+
+
+@TREE
+def test_the_pages_show_every_command():
+    verbs = {command.split()[1] for command in commands_of_the_pages()}
+    assert verbs == {"status", "explain", "top", "check", "flush", "log-level", "reload"}
+
+
+class Container:
+    """The container of the manifest on a node that is a network namespace: a read-only root, and its volumes."""
+
+    def __init__(self, workspace, image):
+        namespaces = workspace.own(Namespaces())
+        self._node = namespaces.make("node")
+        namespaces.configure(self._node, "link set lo up", "addr add 169.254.20.10/32 dev lo")
+        with in_namespace(self._node):
+            api = workspace.own(KubeApi())
+        api.put(namespace("shop"), service("web", "shop", "10.96.0.1"))
+        self._volumes = {}
+        base = ROOT / "conf" / "kubernetes" / "base"
+        pod = yaml.safe_load((base / "daemonset.yaml").read_text())["spec"]["template"]["spec"]
+        for mount in pod["containers"][0]["volumeMounts"]:
+            folder = workspace.path / mount["name"]
+            folder.mkdir()
+            os.chown(folder, 65532, 65532)
+            (image / mount["mountPath"][1:]).mkdir(parents=True, exist_ok=True)
+            self._volumes[mount["mountPath"]] = folder
+        config = yaml.safe_load((base / "meshdns.yaml").read_text())
+        api.kubeconfig(self._volumes["/etc/meshdns"] / "kubeconfig")
+        config["sources"] = [{"kubernetes": {"kubeconfig": "/etc/meshdns/kubeconfig"}}]
+        config["upstream"] = {"servers": ["127.0.0.9"]}
+        (self._volumes["/etc/meshdns"] / "meshdns.yaml").write_text(yaml.safe_dump(config))
+        self._image = image
+
+    def command(self, *words):
+        """The command line that runs there."""
+        mounts = [f"mount --bind {folder} {self._image}{path}" for path, folder in self._volumes.items()]
+        script = " && ".join([f"mount --bind {self._image} {self._image}", f"mount -o remount,bind,ro {self._image}", *mounts,
+                              'exec "$@"'])
+        return ["ip", "netns", "exec", self._node, "unshare", "--mount", "sh", "-c", script, "sh", *inside(self._image, *words)]
+
+
+@needs_root
+@as_shipped
+@pytest.mark.skipif(not available(), reason="needs bridged network namespaces")
+def test_every_command_of_the_pages_works_in_the_container(workspace, image):
+    """It has no shell, and nothing there can be written but the volumes."""
+    container = Container(workspace, image)
+    daemon = workspace.own_process(Process(container.command("run", "--config", "/etc/meshdns/meshdns.yaml"), "meshdnsd"))
+    daemon.wait_for_line("ready:")
+    places = {"NAME": "web.shop.svc.cluster.local", "ADDRESS": "10.96.0.1", "ADDRESS:80": "10.96.0.1:80"}
+    for command in commands_of_the_pages():
+        words = [places.get(word, word) for word in command.split()[1:]]
+        ran = subprocess.run(container.command(*words), capture_output=True, text=True, check=False, timeout=seconds(30))
+        assert ran.returncode == 0, (command, ran.stdout, ran.stderr)
+        assert ran.stderr == "" or words[0] == "explain", (command, ran.stderr)
+    assert daemon.stop() == 0, daemon.log_tail()
 
 
 def loader(image):

@@ -47,7 +47,7 @@ def decide(pods, nodes, revision, strategy, now):
 
 
 def _mend(of_node, revision, strategy, now):
-    """No node without a Pod, and no old Pod beside an available one, or that is not ready beside any."""
+    """Each node has a Pod.  An old Pod ends beside a new one that is available, or if it is not ready itself."""
     ended = []
     for on_node in of_node.values():
         new, old = _split(on_node, revision)
