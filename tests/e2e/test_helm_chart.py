@@ -211,7 +211,10 @@ def test_the_notes_say_how_to_ask_the_daemon():
     _, notes = render_all(CHART, {"addresses": ["169.254.20.10", "fd00::11"], "clusterDomain": "east.example.org"}, "dns")
     for address in ("169.254.20.10", "fd00::11"):
         assert f"    nslookup kubernetes.default.svc.east.example.org {address}\n" in notes
-    assert "kubectl -n dns rollout status daemonset/meshdns\n" in notes and "kernel" not in notes
+    for command in ("kubectl -n dns rollout status daemonset/meshdns", "helm -n dns test meshdns",
+                    "kubectl -n dns exec daemonset/meshdns -- meshdnsd status"):
+        assert f"    {command}\n" in notes
+    assert "kernel" not in notes
     _, notes = render_all(CHART, {"cilium": True}, "dns")
     assert "    nslookup kubernetes.default.svc.cluster.local\n" in notes and "169.254.20.10" not in notes
     _, notes = render_all(CHART, {"kernelAnswers": True}, "dns")
