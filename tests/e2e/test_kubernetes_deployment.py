@@ -359,6 +359,35 @@ def test_kustomize_adds_the_components(tmp_path):
                              "Service": 1, "ServiceAccount": 1, "ServiceMonitor": 1, "PrometheusRule": 1})
 
 
+def kustomizations_of_the_pages():
+    for name in ("deploy.md", "kubernetes.md"):
+        blocks = re.findall(r"^```yaml\n(.*?)^```", (ROOT / "docs" / name).read_text(), re.M | re.S)
+        yield from (pytest.param(block, id=f"{name}-{number}") for number, block in enumerate(blocks) if "kind: Kustomization" in block)
+
+
+@TREE
+@pytest.mark.skipif(not shutil.which("kubectl"), reason="needs kubectl with kustomize")
+@pytest.mark.parametrize("text", kustomizations_of_the_pages())
+def test_kustomize_builds_what_the_pages_show(tmp_path, text):
+    (tmp_path / "kustomization.yaml").write_text(text.replace("../meshdns/", f"{os.path.relpath(ROOT, tmp_path)}/"))
+    built = subprocess.run(["kubectl", "kustomize", str(tmp_path)], capture_output=True, text=True, check=False, timeout=seconds(60))
+    assert built.returncode == 0, built.stderr
+    (daemonset,) = [made for made in yaml.safe_load_all(built.stdout) if made and made["kind"] == "DaemonSet"]
+    pod_of_page = daemonset["spec"]["template"]["spec"]
+    if "images:" in text:
+        images = {container["image"].rpartition("/")[0] for container in [*pod_of_page["initContainers"], *pod_of_page["containers"]]}
+        assert images == {"registry.example.org"} and pod_of_page["nodeSelector"] == {"meshdns": "true"}
+
+
+@TREE
+def test_the_page_has_every_overlay_and_component():
+    page = (ROOT / "docs" / "deploy.md").read_text()
+    shown = {section: re.findall(r"`([a-z-]+)`", " ".join(re.findall(r"^\| (`.*?) \|", page.split(f"### {section}\n")[1].split("\n### ")[0], re.M)))
+             for section in ("Overlays", "Components")}
+    assert sorted(shown["Overlays"]) == [path.name for path in OVERLAYS]
+    assert sorted(shown["Components"]) == [path.name for path in COMPONENTS]
+
+
 def in_a_namespace(commands):
     """Runs a shell script in a network namespace of its own."""
     return subprocess.run(["unshare", "--net", "sh", "-euc", commands], capture_output=True, text=True, check=False,
