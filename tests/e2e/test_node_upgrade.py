@@ -12,9 +12,11 @@ import time
 
 import pytest
 
-from harness.daemon import binary
+from harness.daemon import ROOT, binary
 from harness.dns_client import Question, ask, frame, open_tcp, read_frame
 from harness.dnsperf import Dnsperf, rate_to_keep, write_queries
+from harness.helm_chart import render_hooks
+from harness.kube_api import service
 from harness.load import Load
 from harness.namespaces import LINK_LOCAL, available, inside
 from harness.node_pods import ADDRESS, NAME, TAKEN_OVER, NodeWithPods
@@ -42,6 +44,7 @@ pytestmark = [ONE_THREAD, pytest.mark.root,
 
 
 SERVER = (LINK_LOCAL, 53)
+CHART = ROOT / "conf" / "kubernetes" / "chart"
 
 
 def queries_of_a_batch():
@@ -160,13 +163,32 @@ def start(node, **change):
 
 
 def replace(node, old, **change):
-    """A step of a roll-out: the old Pod ends when the new one has taken over."""
+    """A step of a roll-out: the old Pod ends when the new one has taken over.  Until then its probes say that it is alive, and
+    no longer ready."""
     new = start(node, **change)
     old.daemon.wait_for_line(TAKEN_OVER, 20)
+    eventually(lambda: new.probe("readiness") and not old.probe("readiness"), 10)
+    assert old.probe("liveness") and new.probe("liveness")
     old.end()
     new.daemon.wait_for_line(REMOVED, 20)
     answers(node)
     return new
+
+
+def test_the_pod_of_helm_test_gets_an_answer_from_the_daemon_alone(node, tmp_path):
+    (made,) = render_hooks(CHART)
+    node.api.put(service("kubernetes", "default", "10.96.0.1"))
+    resolv_conf = tmp_path / "resolv.conf"
+    servers = "".join(f"nameserver {address}\n" for address in made["spec"]["dnsConfig"]["nameservers"])
+    resolv_conf.write_text(f"{servers}options timeout:1 attempts:2\n")
+    (container,) = made["spec"]["containers"]
+
+    def asked():
+        return node.node.run("one", *container["command"], resolv_conf=resolv_conf, timeout=seconds(60))
+    pod = start(node)
+    assert asked().returncode == 0 and "10.96.0.1" in asked().stdout
+    pod.end()
+    assert asked().returncode != 0
 
 
 def copy_of_the_program(directory):
