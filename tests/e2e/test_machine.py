@@ -63,7 +63,11 @@ class Vm(Machine):
         super().__init__(directory)
         self.packages = packages
         self.prepare()
-        self.install(packages[0])
+        self.set_up()
+
+    def set_up(self):
+        """A daemon on port 53 that is the resolver of the machine."""
+        self.install(self.packages[0])
         self.write("etc/meshdns/resources/bookinfo.yaml", (ROOT / "conf/examples/bookinfo.yaml").read_text())
         self.write("etc/systemd/system/meshdnsd.socket.d/port.conf", SOCKET)
         self.configure()

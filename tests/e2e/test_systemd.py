@@ -238,8 +238,9 @@ def test_the_package_unmasks_and_purges_every_unit(script):
 def test_a_purge_removes_the_directories_of_state():
     script = (ROOT / "conf" / "debian" / "postrm").read_text()
     purged = re.search(r"purge\)(.*?);;", script, re.S).group(1)
-    for path in ("/var/lib/meshdns", "/var/lib/meshdns-resolver", "/etc/meshdns", "/run/meshdns-resolver.lock"):
+    for path in ("/var/lib/meshdns", "/var/lib/meshdns-resolver", "/run/meshdns-resolver.lock"):
         assert re.search(rf"{path}(?:\s|$)", purged, re.M), path
+    assert not re.search(r"rm -r?f? ?[^\n]*/etc/meshdns\b", purged)  # an administrator's files
 
 
 @TREE
