@@ -2,9 +2,12 @@
 #include "dnsd/cli/admin_client.hpp"
 
 #include <curl/curl.h>
+#include <rapidjson/document.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <memory>
 #include <utility>
 #include <variant>
@@ -30,6 +33,20 @@ std::size_t append_reply(char* data, std::size_t /*one*/, std::size_t size, void
   return size;
 }
 
+// Libcurl says that it "failed to connect to localhost port 80", also of a Unix socket.
+AdminFailure connection_failure(CURL* easy, const std::string& place, const char* of_libcurl) {
+  long error = 0;
+  curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &error);
+  const auto reason = [&]() -> std::string {
+    if (error == 0) return of_libcurl;
+    const std::string text = std::strerror(static_cast<int>(error));
+    if (error == ECONNREFUSED) return text + ": no process listens";
+    if (error == EACCES) return text + ": it is for root and the group meshdns";
+    return text;
+  };
+  return {{place + ": " + reason()}, error == ECONNREFUSED || error == ENOENT};
+}
+
 }  // namespace
 
 std::vector<AdminAddress> in_order_of_use(std::vector<AdminAddress> addresses) {
@@ -37,9 +54,20 @@ std::vector<AdminAddress> in_order_of_use(std::vector<AdminAddress> addresses) {
   return addresses;
 }
 
-Result<AdminReply> AdminClient::send(const std::string& target, bool is_post) const {
+std::string error_text(const AdminReply& reply) {
+  rapidjson::Document document;
+  std::string text = reply.body;
+  if (!document.Parse(text.data(), text.size()).HasParseError() && document.IsObject())
+    if (const auto error = document.FindMember("error");
+        error != document.MemberEnd() && error->value.IsString())
+      text = {error->value.GetString(), error->value.GetStringLength()};
+  text.erase(text.find_last_not_of('\n') + 1);
+  return text;
+}
+
+AdminResult AdminClient::send(const std::string& target, bool is_post) const {
   const std::unique_ptr<CURL, EndTransfer> easy(curl_easy_init());
-  if (!easy) return fail("cannot start an HTTP request");
+  if (!easy) return std::unexpected(AdminFailure{{"cannot start an HTTP request"}});
   std::string host = "localhost";
   if (const auto* ip = std::get_if<SocketAddress>(&address_)) host = ip->to_string();
   const std::string url = "http://" + host + target;
@@ -65,9 +93,12 @@ Result<AdminReply> AdminClient::send(const std::string& target, bool is_post) co
     headers.reset(curl_slist_append(nullptr, ("Authorization: Bearer " + token_).c_str()));
     curl_easy_setopt(easy.get(), CURLOPT_HTTPHEADER, headers.get());
   }
-  if (const CURLcode code = curl_easy_perform(easy.get()); code != CURLE_OK)
-    return fail(to_string(address_) + ": " +
-                (problem[0] != '\0' ? problem.data() : curl_easy_strerror(code)));
+  const CURLcode code = curl_easy_perform(easy.get());
+  const std::string place = to_string(address_);
+  const char* const why = problem[0] != '\0' ? problem.data() : curl_easy_strerror(code);
+  if (code == CURLE_COULDNT_CONNECT)
+    return std::unexpected(connection_failure(easy.get(), place, why));
+  if (code != CURLE_OK) return std::unexpected(AdminFailure{{place + ": " + why}});
   curl_easy_getinfo(easy.get(), CURLINFO_RESPONSE_CODE, &reply.status);
   return reply;
 }

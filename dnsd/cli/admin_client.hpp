@@ -2,6 +2,7 @@
 // An HTTP client for the admin endpoint of a running daemon.  Only admin_client.cpp knows libcurl.
 #pragma once
 
+#include <expected>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +21,14 @@ struct AdminReply {
 // changes without a token.
 std::vector<AdminAddress> in_order_of_use(std::vector<AdminAddress> addresses);
 
+// The text of {"error": ...}, or the body; without line breaks at its end.
+std::string error_text(const AdminReply& reply);
+
+struct AdminFailure : Error {
+  bool is_absent = false;  // no process listens at the address
+};
+using AdminResult = std::expected<AdminReply, AdminFailure>;
+
 class AdminClient {
  public:
   // `token` may be empty; the Unix socket needs none, and does not get it.
@@ -27,16 +36,16 @@ class AdminClient {
       : address_(std::move(address)), token_(std::move(token)) {}
 
   // Sends one request and waits for the whole reply, at most 15 s.  `target` is the path and the
-  // query.  An Error: no connection, no reply in time, or no HTTP; a reply of any status is none.
-  Result<AdminReply> get(const std::string& target) const { return send(target, false); }
-  Result<AdminReply> post(const std::string& target) const { return send(target, true); }
+  // query.  A failure: no connection, no reply in time, or no HTTP; a reply of any status is none.
+  AdminResult get(const std::string& target) const { return send(target, false); }
+  AdminResult post(const std::string& target) const { return send(target, true); }
 
   const AdminAddress& address() const { return address_; }
   // False if requests that change something are refused in any case.
   bool may_change() const { return is_unix(address_) || !token_.empty(); }
 
  private:
-  Result<AdminReply> send(const std::string& target, bool is_post) const;
+  AdminResult send(const std::string& target, bool is_post) const;
 
   AdminAddress address_;
   std::string token_;

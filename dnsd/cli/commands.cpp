@@ -20,6 +20,7 @@
 #include "dnsd/cli/printed_lines.hpp"
 #include "dnsd/config/config.hpp"
 #include "dnsd/config/load.hpp"
+#include "dnsd/daemon/announcement.hpp"
 #include "dnsd/daemon/daemon.hpp"
 #include "dnsd/daemon/signals.hpp"
 #include "dnsd/daemon/upstream_in_use.hpp"
@@ -40,51 +41,69 @@
 namespace meshdns::dnsd {
 namespace {
 
-Result<std::string> body_of(Result<AdminReply>&& reply) {
-  if (!reply) return std::unexpected(reply.error());
-  if (reply->status != 200) return fail("status " + std::to_string(reply->status));
-  return std::move(reply->body);
+// The body of the page; an Error says why there is none.
+Result<std::string> body_of(const AdminClient& daemon, const std::string& target) {
+  auto reply = daemon.get(target);
+  if (!reply)
+    return fail((reply.error().is_absent ? "no daemon to ask at " : "cannot ask the daemon at ") +
+                reply.error().message);
+  if (reply->status == 200) return std::move(reply->body);
+  return fail("the daemon at " + to_string(daemon.address()) + " refused (" +
+              std::to_string(reply->status) + "): " + error_text(*reply));
 }
 
 Result<std::string> explanation_of(const AdminClient& daemon, const Config& config,
                                    std::string_view name, std::string_view type,
                                    std::string_view from) {
-  const auto running = body_of(daemon.get("/config"));
-  if (!running) return std::unexpected(running.error());
-  if (!is_json_of(config, *running)) return fail("it has another configuration");
-  return body_of(daemon.get("/explain?format=text&name=" + percent_encoded(name) +
-                            "&type=" + percent_encoded(type) + "&from=" + percent_encoded(from)));
+  const auto running = body_of(daemon, "/config");
+  if (!running) return running;
+  if (!is_json_of(config, *running))
+    return fail("the daemon at " + to_string(daemon.address()) + " has another configuration");
+  return body_of(daemon, "/explain?format=text&name=" + percent_encoded(name) +
+                             "&type=" + percent_encoded(type) + "&from=" + percent_encoded(from));
 }
 
 // The explanation of a running daemon, as lines.  An Error says why there is none: the admin
-// endpoint is off, nobody answers there, or a daemon with another configuration does.
+// endpoint is off, nobody answers there, a daemon with another configuration does, or the daemon
+// refuses the question.
 Result<std::string> explanation_of_daemon(const Config& config, std::string_view name,
                                           std::string_view type, std::string_view from) {
   std::string problems;
   for (const AdminAddress& address : in_order_of_use(config.admin.listen)) {
-    const AdminClient daemon(address, "");
-    auto lines = explanation_of(daemon, config, name, type, from);
+    auto lines = explanation_of(AdminClient(address, ""), config, name, type, from);
     if (lines) return lines;
-    problems += (problems.empty() ? "" : "; ") + ("no daemon to ask at " + to_string(address)) +
-                ": " + lines.error().message;
+    problems += (problems.empty() ? "" : "; ") + lines.error().message;
   }
   return fail(problems.empty() ? "admin.listen is off" : std::move(problems));
 }
 
 constexpr const char* kJournalStream = "JOURNAL_STREAM";
 
-// The configuration, with its findings printed; the exit status when it cannot be used.  Files that
-// are not there may come later: only a configuration with errors stays as it is.
+// The exit status of a configuration with errors.  A file that is missing or wrong stays so, but
+// the files of a VM may come later.
+int status_of_errors(const LoadedConfig& loaded, const ConfigFiles& files) {
+  const bool is_of_file = std::ranges::any_of(loaded.findings, [&](const auto& finding) {
+    return finding.severity == registry::Severity::Error && finding.path == files.path;
+  });
+  return is_of_file ? kExitConfig : 1;
+}
+
+// The configuration, with its findings printed; the exit status when it cannot be used.  The
+// supervisor gets the first error, too, for `systemctl status`.
 std::expected<Config, int> load_or_say(const ConfigFiles& files, std::ostream& err) {
   PrintedLines lines(err, is_journal_stream(STDERR_FILENO, std::getenv(kJournalStream)));
   auto loaded = load_config(files);
   if (!loaded) {
     lines.print(loaded.error().message);
-    return std::unexpected(1);
+    Supervisor::failed(loaded.error().message);
+    return std::unexpected(kExitConfig);
   }
   for (const auto& finding : loaded->findings) lines.print(finding);
-  if (!loaded->valid()) return std::unexpected(files.istio_vm.empty() ? kExitConfig : 1);
-  return std::move(loaded->config);
+  if (loaded->valid()) return std::move(loaded->config);
+  Supervisor::failed(
+      std::ranges::find(loaded->findings, registry::Severity::Error, &registry::Finding::severity)
+          ->to_string());
+  return std::unexpected(status_of_errors(*loaded, files));
 }
 
 // The engine of a command, which reads the files of the configuration once and follows nothing.
@@ -161,6 +180,7 @@ int run_daemon(const Arguments& arguments, std::ostream& err) {
   if (!daemon) {
     const bool is_ended = is_end_asked();
     is_ended ? log.info("stopped during the start") : log.error(daemon.error().message);
+    if (!is_ended) Supervisor::failed(daemon.error().message);
     log.flush();
     return is_ended ? 0 : 1;
   }

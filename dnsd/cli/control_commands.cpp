@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <expected>
 #include <initializer_list>
 #include <iomanip>
 #include <ostream>
@@ -31,6 +32,8 @@
 #include "dnsd/cli/admin_client.hpp"
 #include "dnsd/cli/commands.hpp"
 #include "dnsd/config/load.hpp"
+#include "dnsd/log/journal.hpp"
+#include "registry/base/finding.hpp"
 #include "registry/base/printable.hpp"
 
 namespace meshdns::dnsd {
@@ -267,31 +270,26 @@ struct Found {
 };
 
 // Asks for the page at each place, until a daemon answers.
-Result<Found> find_page(const Arguments& arguments, const char* page) {
+std::expected<Found, AdminFailure> find_page(const Arguments& arguments, const char* page) {
   const auto places = places_of(arguments);
-  if (!places) return std::unexpected(places.error());
+  if (!places) return std::unexpected(AdminFailure{places.error()});
   std::string problems;
+  bool are_absent = !places->addresses.empty();
   for (const auto& address : places->addresses) {
     AdminClient client(address, places->token);
     auto reply = client.get(page);
     if (reply) return Found{std::move(client), *std::move(reply)};
     problems += (problems.empty() ? "" : "; ") + reply.error().message;
+    are_absent = are_absent && reply.error().is_absent;
   }
   if (problems.empty()) problems = "admin.listen is off; give --admin ADDRESS";
-  return fail("no running daemon answers: " + problems);
+  return std::unexpected(AdminFailure{{"no running daemon answers: " + problems}, are_absent});
 }
 
-Result<AdminClient> find_daemon(const Arguments& arguments) {
+std::expected<AdminClient, AdminFailure> find_daemon(const Arguments& arguments) {
   auto found = find_page(arguments, "/healthz");
-  if (!found) return std::unexpected(found.error());
+  if (!found) return std::unexpected(std::move(found).error());
   return std::move(found->daemon);
-}
-
-// The text of {"error": ...}, or the body.
-std::string error_text(const AdminReply& reply) {
-  const Document document = parsed(reply.body);
-  const Value& error = member(document, "error");
-  return error.IsString() ? std::string(error.GetString(), error.GetStringLength()) : reply.body;
 }
 
 int say_unreachable(const Error& error, std::ostream& err) {
@@ -299,15 +297,32 @@ int say_unreachable(const Error& error, std::ostream& err) {
   return kExitUsage;
 }
 
+// Why no daemon runs: what its next start will find wrong, or else what the last one has found.
+std::vector<std::string> reasons_for_absence(const ConfigFiles& files) {
+  if (files.name().empty()) return errors_of_last_run();
+  const auto loaded = load_config(files);
+  if (!loaded) return {loaded.error().message};
+  std::vector<std::string> reasons;
+  for (const registry::Finding& finding : loaded->findings)
+    if (finding.severity == registry::Severity::Error) reasons.push_back(finding.to_string());
+  // The journal is that of the service.
+  return reasons.empty() && files.path == kDefaultConfigPath ? errors_of_last_run() : reasons;
+}
+
+int say_missing(const Arguments& arguments, const AdminFailure& failure, std::ostream& err) {
+  if (failure.is_absent && arguments.control.admin.empty())
+    for (const std::string& reason : reasons_for_absence(arguments.config))
+      put_line(err, "meshdnsd does not run: " + reason);
+  return say_unreachable(failure, err);
+}
+
 int say_refused(const AdminReply& reply, std::ostream& err) {
-  std::string text = error_text(reply);
-  while (text.ends_with('\n')) text.pop_back();
-  put_line(err, "meshdnsd: refused (" + std::to_string(reply.status) + "): " + text);
+  put_line(err, "meshdnsd: refused (" + std::to_string(reply.status) + "): " + error_text(reply));
   return kExitRefused;
 }
 
 // Sends one request and prints the reply.
-int print_reply(const Result<AdminReply>& reply, std::ostream& out, std::ostream& err) {
+int print_reply(const AdminResult& reply, std::ostream& out, std::ostream& err) {
   if (!reply) return say_unreachable(reply.error(), err);
   if (reply->status != 200) return say_refused(*reply, err);
   out << indented_json(reply->body);
@@ -408,7 +423,7 @@ int reload_through(const Arguments& arguments, AdminClient daemon, std::ostream&
 
 // For a daemon whose admin endpoint is off: the verdict is that of the same check.
 int reload_by_signal(const Arguments& arguments, std::ostream& out, std::ostream& err) {
-  const auto loaded = reload_config(arguments.config);
+  const auto loaded = load_config(arguments.config);
   if (!loaded) put_line(err, loaded.error().message);
   if (loaded)
     for (const auto& finding : loaded->findings) put_line(err, finding.to_string());
@@ -433,7 +448,7 @@ int run_reload(const Arguments& arguments, std::ostream& out, std::ostream& err)
     if (daemon->may_change() || arguments.control.pid == 0)
       return reload_through(arguments, *std::move(daemon), out, err);
   } else if (arguments.control.pid == 0) {
-    return say_unreachable(daemon.error(), err);
+    return say_missing(arguments, daemon.error(), err);
   }
   return reload_by_signal(arguments, out, err);
 }
@@ -473,7 +488,7 @@ int run_control(const Arguments& arguments, std::ostream& out, std::ostream& err
   if (arguments.command == Command::Reload) return run_reload(arguments, out, err);
   if (arguments.control.ready || arguments.control.live) return run_probe(arguments, out, err);
   const auto daemon = find_daemon(arguments);
-  if (!daemon) return say_unreachable(daemon.error(), err);
+  if (!daemon) return say_missing(arguments, daemon.error(), err);
   const ControlArguments& control = arguments.control;
   if (arguments.command == Command::Status) return run_status(*daemon, control.as_json, out, err);
   if (arguments.command == Command::Top) return run_top(*daemon, control, out, err);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dnsd/config/load.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -11,6 +13,7 @@
 #include "dnsd/config/sections.hpp"
 #include "dnsd/config/value_codecs.hpp"
 #include "dnsd/config/values.hpp"
+#include "registry/base/durable_file.hpp"
 #include "registry/manifest/document.hpp"
 #include "registry/model/mesh_settings.hpp"
 
@@ -96,6 +99,13 @@ void read_config(const Node& root, const Place& place, Config& config) {
   warn_of_slips(config, root, place);
 }
 
+Result<std::string> read_standard_input() {
+  auto text = read_to_end(STDIN_FILENO, kMaxTextSize);
+  if (!text) return fail(std::string(kStandardInput) + ": " + text.error().message);
+  if (text->size() > kMaxTextSize) return fail(std::string(kStandardInput) + ": larger than 1 MiB");
+  return text;
+}
+
 // Parses the text of the file, and adds the source of the VM.
 LoadedConfig parse_files(const ConfigFiles& files, std::string_view text) {
   LoadedConfig loaded = parse_config(text, files.path);
@@ -103,16 +113,6 @@ LoadedConfig parse_files(const ConfigFiles& files, std::string_view text) {
   auto findings = add_istio_vm(files.istio_vm, this_machine(), loaded.config);
   std::ranges::move(findings, std::back_inserter(loaded.findings));
   return loaded;
-}
-
-Result<LoadedConfig> load(const ConfigFiles& files, bool may_be_empty) {
-  if (files.path.empty()) return parse_files(files, {});
-  const auto text = read_text_file(files.path);
-  if (!text) return std::unexpected(text.error());
-  if (!may_be_empty && text->find_first_not_of(" \t\r\n") == std::string::npos)
-    return fail(files.path +
-                ": error: is empty; for a configuration with all defaults, write a comment");
-  return parse_files(files, *text);
 }
 
 // The text that `print` puts into a Json.
@@ -153,7 +153,7 @@ LoadedConfig parse_config(std::string_view text, std::string_view path) {
                     "a second document; the configuration must be a single document");
     for (const registry::DocumentProblem& problem : document.problems)
       report(problem.line, problem.field, problem.message);
-    read_config(document.root, Place(path, findings), loaded.config);
+    read_config(document.root, Place(path, findings, loaded.lines), loaded.config);
   };
   const auto read = registry::read_handwritten_documents(text, kLimits, on_document);
   if (!read) report(read.error().line, "", read.error().message);
@@ -164,9 +164,24 @@ LoadedConfig parse_config(std::string_view text, std::string_view path) {
   return loaded;
 }
 
-Result<LoadedConfig> load_config(const ConfigFiles& files) { return load(files, true); }
-
-Result<LoadedConfig> reload_config(const ConfigFiles& files) { return load(files, false); }
+Result<LoadedConfig> load_config(const ConfigFiles& given) {
+  if (given.path.empty()) return parse_files(given, {});
+  ConfigFiles files = given;
+  const bool is_standard_input = given.path == "-";
+  if (is_standard_input) files.path = kStandardInput;
+  const auto text = is_standard_input ? read_standard_input() : read_text_file(files.path);
+  if (!text) return std::unexpected(text.error());
+  LoadedConfig loaded = parse_files(files, *text);
+  if (text->find_first_not_of(" \t\r\n") == std::string::npos)
+    loaded.findings.push_back({registry::Severity::Error,
+                               files.path,
+                               0,
+                               {},
+                               {},
+                               {},
+                               "is empty; for a configuration with all defaults, write a comment"});
+  return loaded;
+}
 
 std::vector<std::string> known_keys() {
   std::vector<std::string> keys = keys_of(config_fields());

@@ -2,6 +2,9 @@
 // From the text of a configuration file to a Config and findings.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +19,8 @@ struct LoadedConfig {
   Config config;  // to be used only if valid()
   // In the order of the text; each prints as `PATH:LINE: error: KEY: message`.
   std::vector<registry::Finding> findings;
+  // Of the keys that the text has: "sources[0].files.path" -> 12.
+  std::map<std::string, std::uint32_t, std::less<>> lines;
   bool valid() const;  // no finding is an error
 };
 
@@ -23,6 +28,9 @@ struct LoadedConfig {
 // duplicate keys, wrong types, values out of range.  Missing keys keep their defaults; an
 // empty text is the default configuration.  Any text is safe.  `path` is for the findings.
 LoadedConfig parse_config(std::string_view text, std::string_view path);
+
+// How findings call the configuration "-".
+inline constexpr std::string_view kStandardInput = "standard input";
 
 // The places of a configuration, as the command line gives them.
 struct ConfigFiles {
@@ -32,12 +40,10 @@ struct ConfigFiles {
   const std::string& name() const { return path.empty() ? istio_vm : path; }
 };
 
-// As parse_config.  An Error where the file cannot be read at all or is larger than 1 MiB.
+// As parse_config; "-" is the standard input.  An Error where the file cannot be read at all or is
+// larger than 1 MiB.  An empty file is an error among the findings: it is just being written, or
+// was cut off, and must not turn a node into a forwarder.
 Result<LoadedConfig> load_config(const ConfigFiles& files);
-
-// As load_config, for a reload: an empty file is an Error, because it is usually just being
-// written.
-Result<LoadedConfig> reload_config(const ConfigFiles& files);
 
 // Every key that the loader accepts, as "server.tcp.idle_timeout"; the keys of an element of
 // `sources` as "sources.files.path".  Sorted.

@@ -176,10 +176,12 @@ bool read_fields(const Fields& fields, const Node& node, const Place& place, voi
   for (const Node& entry : node) {
     const Place at = place.at(entry.key());
     const auto f = std::ranges::find(fields, entry.key(), &AnyField::key);
-    if (f != fields.end())
-      f->access->read(entry, at, section);
-    else
+    if (f == fields.end()) {
       at.error(entry.line(), unknown_key_message(entry.key(), keys_of(fields)));
+      continue;
+    }
+    at.note(entry.line());
+    f->access->read(entry, at, section);
   }
   return true;
 }

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <ranges>
@@ -43,14 +44,18 @@ inline void print_key(Json& json, std::string_view key) {
   json.Key(key.data(), static_cast<rapidjson::SizeType>(key.size()));
 }
 
-// The current place in the configuration, and the list of findings.
+// The lines of the keys of a text, as "sources[0].files.path".
+using KeyLines = std::map<std::string, std::uint32_t, std::less<>>;
+
+// The current place in the configuration, the list of findings, and the lines of known keys.
 class Place {
  public:
-  Place(std::string_view file, registry::FindingList& findings)
-      : file_(file), findings_(&findings) {}
+  Place(std::string_view file, registry::FindingList& findings, KeyLines& lines)
+      : file_(file), findings_(&findings), lines_(&lines) {}
 
   Place at(std::string_view key) const;
   Place at(std::size_t index) const;
+  void note(std::uint32_t line) const { lines_->emplace(key_, line); }
   void error(std::uint32_t line, std::string message) const;
   void warn(std::uint32_t line, std::string message) const;
 
@@ -60,6 +65,7 @@ class Place {
   std::string file_;
   std::string key_;
   registry::FindingList* findings_;
+  KeyLines* lines_;
 };
 
 // Reports that `node` has the wrong type.
@@ -197,9 +203,11 @@ Codec<std::vector<V>> list(const Codec<V>& element) {
             }
             std::vector<V> values;
             std::size_t index = 0;
-            for (const Node& item : node)
-              if (auto value = element.read(item, place.at(index++)))
-                values.push_back(*std::move(value));
+            for (const Node& item : node) {
+              const Place at = place.at(index++);
+              at.note(item.line());
+              if (auto value = element.read(item, at)) values.push_back(*std::move(value));
+            }
             if (values.size() != node.size()) return std::nullopt;  // reported by the element
             return values;
           },

@@ -7,11 +7,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "registry/base/printable.hpp"
 #include "registry/view/view.hpp"
 
 namespace meshdns::dnsd {
@@ -30,6 +32,7 @@ std::optional<std::chrono::microseconds> watchdog_time() {
   return std::chrono::microseconds(usec);
 }
 
+constexpr std::size_t kMaxReason = 1'000;
 constexpr std::chrono::milliseconds kShortestFeed{10};
 constexpr std::chrono::milliseconds kLongestFeed{1'000};
 
@@ -52,6 +55,10 @@ void Supervisor::reloaded() {
 }
 
 void Supervisor::stopping() { ::sd_notify(0, "STOPPING=1\nSTATUS=answering queries in flight"); }
+
+void Supervisor::failed(const std::string& reason) {
+  ::sd_notify(0, ("STATUS=" + registry::printable(reason, kMaxReason)).c_str());
+}
 
 void Supervisor::set_status(const std::string& status) {
   if (!is_ready_ || status == status_) return;

@@ -23,6 +23,8 @@ class Supervisor {
   void reloading();
   void reloaded();
   void stopping();
+  // The daemon ends without having been ready.
+  static void failed(const std::string& reason);
   // The line of `systemctl status`.  Sent when it differs from the last one.
   void set_status(const std::string& status);
   // How often feed_watchdog() wants to be called; nullopt: nobody waits for it.

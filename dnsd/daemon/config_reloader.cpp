@@ -68,7 +68,7 @@ std::optional<Config> ConfigReloader::read() {
   if (name().empty()) return std::nullopt;
   ++status_.reloads;
   status_.findings.clear();
-  auto loaded = reload_config(files_);
+  auto loaded = load_config(files_);
   if (!loaded) {
     log_.error(loaded.error().message);
     status_.findings.push_back(loaded.error().message);

@@ -3,9 +3,11 @@
 
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <systemd/sd-journal.h>
 
 #include <algorithm>
 #include <array>
+#include <memory>
 
 #include "registry/base/socket_address.hpp"
 
@@ -102,6 +104,53 @@ std::string journal_entry(LogLevel level, std::string_view line, std::string_vie
   entry += line;
   entry += '\n';
   return entry;
+}
+
+namespace {
+
+constexpr int kMaxEntriesRead = 2'000;
+constexpr std::size_t kMaxErrors = 5;
+
+struct CloseJournal {
+  void operator()(sd_journal* journal) const { sd_journal_close(journal); }
+};
+
+// The value of a field of the current entry; empty if it has none.
+std::string journal_field(sd_journal* journal, const std::string& name) {
+  const void* data = nullptr;
+  std::size_t size = 0;
+  if (sd_journal_get_data(journal, name.c_str(), &data, &size) != 0) return {};
+  const std::string_view text(static_cast<const char*>(data), size);
+  return std::string(text.substr(std::min(name.size() + 1, text.size())));
+}
+
+bool tells_of_a_good_run(std::string_view message) {
+  return message.contains("ready: ") || message.ends_with(" stopped");
+}
+
+}  // namespace
+
+std::vector<std::string> errors_of_last_run() {
+  sd_journal* opened = nullptr;
+  if (sd_journal_open(&opened, SD_JOURNAL_LOCAL_ONLY | SD_JOURNAL_SYSTEM) != 0) return {};
+  const std::unique_ptr<sd_journal, CloseJournal> journal(opened);
+  if (sd_journal_add_match(opened, "_SYSTEMD_UNIT=meshdnsd.service", 0) != 0 ||
+      sd_journal_seek_tail(opened) != 0)
+    return {};
+  std::vector<std::string> errors;
+  std::string run;
+  for (int i = 0; i < kMaxEntriesRead && sd_journal_previous(opened) > 0; ++i) {
+    std::string message = journal_field(opened, "MESSAGE");
+    if (tells_of_a_good_run(message)) break;
+    if (journal_field(opened, "PRIORITY") != "3") continue;
+    const std::string its_run = journal_field(opened, "_SYSTEMD_INVOCATION_ID");
+    if (!errors.empty() && its_run != run) break;
+    run = its_run;
+    errors.push_back(std::move(message));
+  }
+  std::ranges::reverse(errors);
+  if (errors.size() > kMaxErrors) errors.resize(kMaxErrors);
+  return errors;
 }
 
 }  // namespace meshdns::dnsd

@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "dnsd/config/config.hpp"
 #include "registry/base/file_descriptor.hpp"
@@ -27,5 +28,9 @@ std::string_view journal_message_id(std::string_view payload);
 
 // A datagram for the journal.  REQUIRES: `line` and `payload` have no line break.
 std::string journal_entry(LogLevel level, std::string_view line, std::string_view payload);
+
+// The errors of the last run of meshdnsd.service, oldest first, if it did not become ready or
+// failed afterwards.  Empty as well where this user may not read the journal, or there is none.
+std::vector<std::string> errors_of_last_run();
 
 }  // namespace meshdns::dnsd

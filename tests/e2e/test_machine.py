@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import re
 import subprocess
 
 import pytest
@@ -141,6 +142,7 @@ def walk_through_states(vm, names, may_lose):
 
     failed = vm.run("systemctl", "restart", "meshdnsd")
     assert failed.returncode != 0
+    assert "Job for meshdnsd.service failed because the control process exited with error code" in failed.stderr
     vm.ask_daemon()
     assert (vm.state(), vm.show("meshdnsd", "NRestarts")) == ("failed", "0")
     # Those that were under way wait in vain; no others.
@@ -254,6 +256,56 @@ def test_resolves_names_in_each_state_with_systemd_resolved(tmp_path, packages):
     finally:
         vm.close()
 
+
+@pytest.mark.slow("boots a machine")
+def test_says_why_it_does_not_run(tmp_path, packages):
+    vm = Vm(tmp_path, packages)
+    try:
+        def assert_says(reason, status):
+            failed = vm.run("systemctl", "restart", "meshdnsd")
+            assert failed.returncode != 0 and "canceled" not in failed.stderr, failed.stderr
+            shown = vm.run("systemctl", "--no-pager", "status", "meshdnsd").stdout
+            assert re.search(rf'Status: "{reason}', shown), shown
+            for command in ("status", "reload", "flush --zone ."):
+                result = vm.run("meshdnsd", *command.split())
+                assert result.returncode == 2
+                assert re.search(rf"^meshdnsd does not run: (ERROR )?{reason}", result.stderr, re.M), result.stderr
+                assert re.search("^meshdnsd: no running daemon answers: .*unix:/run/meshdns/admin.sock: No such file",
+                                 result.stderr, re.M), result.stderr
+            assert vm.show("meshdnsd", "ExecMainStatus") == status
+
+        path = "/etc/meshdns/meshdns.yaml"
+        vm.configure(MISTAKE)
+        assert_says(rf'{path}:7: error: cache.size: "none" is not a size', "78")
+        vm.write(path.lstrip("/"), "")
+        assert_says(f"{path}: error: is empty", "78")
+        (vm.root / path.lstrip("/")).unlink()
+        assert_says(f"{path}: No such file or directory", "78")
+        assert (vm.state(), vm.show("meshdnsd", "NRestarts")) == ("failed", "0")
+        # A good configuration: the journal knows.
+        vm.configure()
+        text = (vm.root / path.lstrip("/")).read_text()
+        vm.write(path.lstrip("/"), text.replace('"127.0.0.1:53"', '"127.0.0.1:53", "127.0.0.1:5353"'))
+        vm.must("systemd-run", "--unit=holder", "/usr/bin/python3", "-c", _HOLDER)
+        eventually(lambda: "127.0.0.1:5353" in vm.must("ss", "--listening", "--udp", "--numeric"), 15)
+        assert_says(r"cannot listen on 127.0.0.1:5353 \(UDP\): Address already in use", "1")
+        vm.must("systemctl", "stop", "holder")
+        eventually(lambda: vm.state() == "active", 20)
+        vm.must("meshdnsd", "status")
+        # A daemon that was stopped has no reason to tell.
+        vm.must("systemctl", "stop", "meshdnsd")
+        stopped = vm.run("meshdnsd", "status")
+        assert stopped.returncode == 2 and "does not run:" not in stopped.stderr, stopped.stderr
+    finally:
+        vm.close()
+
+
+_HOLDER = """
+import socket, time
+holder = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+holder.bind(("127.0.0.1", 5353))
+time.sleep(1000)
+"""
 
 _FLOOD = """
 import contextlib, socket, time

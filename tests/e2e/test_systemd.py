@@ -287,10 +287,14 @@ def test_a_configuration_with_errors_is_not_started_again(tmp_path):
     refused = run_tool("run", "--config", config)
     assert str(refused.returncode) in settings["RestartPreventExitStatus"].split()
     assert "cache.size" in refused.stderr
-    # The file may come later.
+    config.write_text("\n")
+    empty = run_tool("run", "--config", config)
+    assert empty.returncode == refused.returncode and f"{config}: error: is empty" in empty.stderr
     missing = run_tool("run", "--config", tmp_path / "missing.yaml")
-    assert missing.returncode != 0
-    assert str(missing.returncode) not in settings["RestartPreventExitStatus"].split()
+    assert missing.returncode == refused.returncode and missing.stderr == f"{tmp_path}/missing.yaml: No such file or directory\n"
+    # The files of a VM may come later.
+    later = run_tool("run", "--istio-vm", tmp_path / "missing")
+    assert later.returncode not in (0, *map(int, settings["RestartPreventExitStatus"].split())), later.stderr
 
 
 @TREE

@@ -737,16 +737,47 @@ TEST(LoadTest, ErrorsNameTheFileThatCannotBeRead) {
   EXPECT_THAT(load_config({path}).error().message, HasSubstr("larger than 1 MiB"));
 }
 
-TEST(LoadTest, RefusesToReloadAnEmptyFile) {
+// A file that was cut off must not turn a node into a forwarder.
+TEST(LoadTest, RefusesAnEmptyFile) {
   const std::string path = test_file();
-  for (const char* text : {"", " \n\t\r\n"}) {
+  for (const char* text : {"", "\n", " \n\t\r\n", "\xef\xbb\xbf"}) {
     std::ofstream(path) << text;
-    EXPECT_TRUE(load_config({path}).has_value());
-    ASSERT_FALSE(reload_config({path}).has_value());
-    EXPECT_THAT(reload_config({path}).error().message, HasSubstr("is empty"));
+    const auto loaded = load_config({path});
+    ASSERT_TRUE(loaded);
+    EXPECT_FALSE(loaded->valid()) << text;
+    EXPECT_EQ(loaded->findings.at(loaded->findings.size() - 1).to_string(),
+              path + ": error: is empty; for a configuration with all defaults, write a comment");
   }
-  std::ofstream(path) << "# all defaults\n";
-  EXPECT_TRUE(reload_config({path}).has_value());
+  for (const char* text : {"# all defaults\n", "{}", "---\n"}) {
+    std::ofstream(path) << text;
+    const auto loaded = load_config({path});
+    EXPECT_TRUE(loaded && loaded->valid() && loaded->config == Config()) << text;
+  }
+}
+
+TEST(LoadTest, KnowsTheLinesOfTheKeysThatATextHas) {
+  const LoadedConfig loaded = parse_config(
+      "server:\n"
+      "  listen:\n"
+      "    - 127.0.0.1:53\n"
+      "    - \"[::1]:53\"\n"
+      "  cookies: { secret_file: /x }\n"
+      "bogus: 1\n"
+      "sources:\n"
+      "  - files: { path: a }\n"
+      "  - kubernetes:\n"
+      "      kubeconfig: b\n",
+      "m.yaml");
+  const auto line = [&](const char* key) {
+    const auto found = loaded.lines.find(key);
+    return found == loaded.lines.end() ? 0U : found->second;
+  };
+  EXPECT_EQ(line("server"), 1U);
+  EXPECT_EQ(line("server.listen[1]"), 4U);
+  EXPECT_EQ(line("server.cookies.secret_file"), 5U);
+  EXPECT_EQ(line("sources[0].files.path"), 8U);
+  EXPECT_EQ(line("sources[1].kubernetes.kubeconfig"), 10U);
+  EXPECT_EQ(line("bogus"), 0U);
 }
 
 TEST(LoadTest, ReadsAFile) {
