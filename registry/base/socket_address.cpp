@@ -85,9 +85,21 @@ Result<SocketAddress> parse_ip_and_zone(std::string_view text) {
   return SocketAddress{*ip, 0, std::string(zone)};
 }
 
-std::unexpected<Error> fail_without_port(std::string_view text, const SocketAddress& address) {
-  const SocketAddress example{address.ip, 53, address.zone};
-  return fail(in_quotes(text) + " needs a port, as in " + in_quotes(example.to_string()));
+// IPv6 with its port inside the brackets, or without brackets: "::1:53" is an address, too.
+std::string with_port_outside(std::string_view ip) {
+  const auto colon = ip.rfind(':');
+  if (ip.find(':') == colon) return {};
+  const std::string_view before = ip.substr(0, colon);
+  if (!parse_port(ip.substr(colon + 1)) || !IpAddress::parse(before)) return {};
+  return "[" + std::string(before) + "]:" + std::string(ip.substr(colon + 1));
+}
+
+std::unexpected<Error> fail_without_port(std::string_view text, std::string_view ip) {
+  if (const std::string meant = with_port_outside(ip); !meant.empty())
+    return fail(in_quotes(text) + " is an address without a port; if its end is the port, write " +
+                in_quotes(meant));
+  const std::string host = ip.contains(':') ? "[" + std::string(ip) + "]" : std::string(ip);
+  return fail(in_quotes(text) + " needs a port, as in " + in_quotes(host + ":53"));
 }
 
 Result<SocketAddress> parse(std::string_view text, std::optional<std::uint16_t> default_port) {
@@ -96,7 +108,7 @@ Result<SocketAddress> parse(std::string_view text, std::optional<std::uint16_t> 
   auto address = parse_ip_and_zone(parts->ip);
   if (!address) return address;
   if (!parts->port) {
-    if (!default_port) return fail_without_port(text, *address);
+    if (!default_port) return fail_without_port(text, parts->ip);
     address->port = *default_port;
     return address;
   }

@@ -126,10 +126,12 @@ ReadResult read_handwritten_yaml(std::string_view text, TreeBuilder& builder) {
   } catch (const Stopped&) {
     return std::unexpected(builder.error());
   } catch (const YAML::Exception& error) {
-    // If the text ends too early, the mark is behind its last line.  Some releases of yaml-cpp
-    // quote a name of the text.
-    return std::unexpected(SyntaxError{std::min(line_of(error.mark), line_at(text, text.size())),
-                                       printable(error.msg, kLongestMessage)});
+    // If the text ends too early, the mark is behind its last line.
+    const std::uint32_t line = std::min(line_of(error.mark), line_at(text, text.size()));
+    if (is_indented_with_tab(text, line))
+      return std::unexpected(SyntaxError{line, std::string(kTabMessage)});
+    // Some releases of yaml-cpp quote a name of the text.
+    return std::unexpected(SyntaxError{line, printable(error.msg, kLongestMessage)});
   }
 }
 

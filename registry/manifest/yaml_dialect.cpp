@@ -60,6 +60,15 @@ std::string exchange(std::string_view text, std::size_t first) {
 
 }  // namespace
 
+bool is_indented_with_tab(std::string_view text, std::uint32_t line) {
+  for (std::uint32_t number = 1; number < line; ++number) {
+    const std::size_t end = text.find('\n');
+    if (end == std::string_view::npos) return false;
+    text.remove_prefix(end + 1);
+  }
+  return text.substr(0, text.find_first_not_of(" \t-")).contains('\t');
+}
+
 YamlEvents::YamlEvents(std::string_view text, TreeBuilder& builder)
     : original_(text), builder_(builder) {
   const std::size_t first = find_plain_colon(text, 0);

@@ -10,6 +10,12 @@
 
 namespace meshdns::registry {
 
+// Returns whether a line (the first is 1) is indented with a tab, which YAML forbids.  Of an error
+// in such a line both libraries say something else ("illegal map value").
+bool is_indented_with_tab(std::string_view text, std::uint32_t line);
+inline constexpr std::string_view kTabMessage =
+    "the line is indented with a tab; YAML allows spaces only";
+
 // The values of a library on their way to the tree: their tags, and the colons of unquoted IPv6
 // addresses in flow lists and mappings: [2001:db8::], {address: ::1}.  kubectl and istioctl read
 // them as text.  Both libraries take such a colon for the end of a key, or give up.  They are

@@ -83,11 +83,14 @@ class YamlReader {
       return {line_of_offset(parser.problem_offset),
               is_utf8 ? message : "not UTF-8 text: " + message};
     }
+    // If the text ends too early, the mark is behind its last line.
+    const std::uint32_t line = std::min(line_of(parser.problem_mark), line_of_offset(text_.size()));
+    if (is_indented_with_tab(text_, line - first_line_ + 1))
+      return {line, std::string(kTabMessage)};
     if (parser.context != nullptr)
       message = std::string(parser.context) + " (from line " +
                 std::to_string(line_of(parser.context_mark)) + "): " + message;
-    // If the text ends too early, the mark is behind its last line.
-    return {std::min(line_of(parser.problem_mark), line_of_offset(text_.size())), message};
+    return {line, message};
   }
 
   bool feed(const yaml_event_t& event) {

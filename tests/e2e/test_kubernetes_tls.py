@@ -87,7 +87,7 @@ def test_says_why_a_file_cannot_be_read_and_reads_it_later(workspace, authority)
     late = workspace.path / "late.crt"
     cluster = cluster_of(workspace, certificates, late)
     daemon = cluster.daemon(kubeconfig=cluster.path, wait=False)
-    daemon.wait_for_log(f"the API server does not answer: cannot read {late}: No such file or directory")
+    daemon.wait_for_log(f"the API server cannot be asked: cannot read {late}: No such file or directory")
     shutil.copyfile(authority.certificate, late)
     daemon.wait_until_ready()
     wait_for(daemon, "web", ["10.96.0.1"])

@@ -128,12 +128,17 @@ class ApiClient::Request final : public Exchange {
     request.user_and_password = proof_.user_and_password;
     request.tls = proof_.tls;
     request.proxy = access.proxy;
+    if (auto readable = check_readable(request.tls); !readable)
+      return fail_later(readable.error().message);
+    client_.has_asked_ = true;
     exchange_ = client_.curl_.get(request, listener_);
   }
 
   void fail_later(std::string why) {
-    timer_ = client_.scheduler_.after(
-        Milliseconds(0), [this, why = std::move(why)] { listener_.on_end(fail(why)); });
+    timer_ = client_.scheduler_.after(Milliseconds(0), [this, why = std::move(why)] {
+      client_.has_asked_ = false;
+      listener_.on_end(fail(why));
+    });
   }
 
   ApiClient& client_;
@@ -163,6 +168,8 @@ ApiClient::~ApiClient() = default;
 
 void ApiClient::load() {
   auto access = read_access_();
+  if (access)
+    if (auto readable = check_files(*access); !readable) access = std::unexpected(readable.error());
   if (access) {
     credentials_ = std::make_shared<Credentials>(loop_, scheduler_, *std::move(access));
     look_up_hosts();

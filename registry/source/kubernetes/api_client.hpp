@@ -89,6 +89,7 @@ class ApiClient final : public Transport {
   [[nodiscard]] std::unique_ptr<Exchange> get(std::string path, Content content,
                                               ResponseListener& listener) override;
   void renew_credentials() override;
+  bool has_asked() const override { return has_asked_; }
   void distrust_connections() override { curl_.distrust_connections(); }
   // The kubeconfig says insecure-skip-tls-verify: anybody on the way can play the server.
   bool is_unverified() const { return credentials_ && credentials_->access().tls.is_unverified; }
@@ -117,6 +118,7 @@ class ApiClient final : public Transport {
   std::vector<Host> hosts_;                     // that are names
   std::vector<std::function<void()>> waiting_;  // for the first lookups to end
   bool lacks_address_ = false;                  // a request was made without it
+  bool has_asked_ = true;
 };
 
 }  // namespace meshdns::registry::kubernetes

@@ -15,13 +15,14 @@ bool ServerReach::may_ask(const void* who) {
 }
 
 ServerReach::Change ServerReach::note(const void* who, ReflectorStatus::Trouble trouble,
-                                      const std::string& error, Milliseconds now) {
+                                      const std::string& error, Milliseconds now, Silence silence) {
   const bool is_lost = trouble == ReflectorStatus::Trouble::Unreachable;
   const State before = std::exchange(state_, is_lost ? State::Lost : State::Reached);
-  if (state_ == before) return Change::None;
+  if (is_lost) why_ = error;
+  const bool is_other_silence = is_lost && std::exchange(silence_, silence) != silence;
+  if (state_ == before && !is_other_silence) return Change::None;
   prober_ = is_lost ? who : nullptr;
   if (!is_lost) return before == State::Unknown ? Change::Found : Change::Regained;
-  why_ = error;
   lost_at_ = now;
   return Change::Lost;
 }
@@ -33,7 +34,9 @@ void ServerReach::forget(const void* who) {
 std::string ServerReach::error(Milliseconds now) const {
   if (state_ != State::Lost) return {};
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now - lost_at_);
-  return "the API server has not answered for " + std::to_string(seconds.count()) + " s: " + why_;
+  return (silence_ == Silence::Unasked ? "the API server could not be asked for "
+                                       : "the API server has not answered for ") +
+         std::to_string(seconds.count()) + " s: " + why_;
 }
 
 namespace {

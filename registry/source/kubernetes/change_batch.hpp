@@ -26,9 +26,13 @@ class ServerReach {
   // Returns whether `who` may ask now.  Of a server that does not answer, the first who calls
   // becomes the one that asks.
   bool may_ask(const void* who);
-  // Notes how a request of `who` ended; `error` says why, in words.
+  // Why a request had no answer: the server gave none, or the request was never sent.
+  enum class Silence : std::uint8_t { Unanswered, Unasked };
+
+  // Notes how a request of `who` ended; `error` says why, in words.  Another silence is `Lost`
+  // again.
   Change note(const void* who, ReflectorStatus::Trouble trouble, const std::string& error,
-              Milliseconds now);
+              Milliseconds now, Silence silence = Silence::Unanswered);
   // `who` ends: another one may ask in its place.
   void forget(const void* who);
 
@@ -41,6 +45,7 @@ class ServerReach {
 
   State state_ = State::Unknown;
   const void* prober_ = nullptr;  // asks while the server does not answer
+  Silence silence_ = Silence::Unanswered;
   std::string why_;
   Milliseconds lost_at_{0};
 };

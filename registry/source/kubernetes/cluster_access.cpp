@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/source/kubernetes/cluster_access.hpp"
 
+#include <openssl/err.h>
 #include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
 #include <rapidjson/stringbuffer.h>
 #include <rapidjson/writer.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
+#include <memory>
 
+#include "registry/base/durable_file.hpp"
+#include "registry/base/file_descriptor.hpp"
 #include "registry/base/printable.hpp"
 #include "registry/manifest/document.hpp"
 #include "registry/manifest/times.hpp"
@@ -52,6 +59,18 @@ Result<std::string> decode_base64(const std::string& text, std::string_view fiel
       clean.size() - std::min(clean.find_last_not_of('=') + 1, clean.size()));
   decoded.resize(static_cast<std::size_t>(size) - std::min<std::size_t>(padding, 2));
   return decoded;
+}
+
+// Not a pipe, which could block, nor a device, which could have no end.  The Error is a reason.
+Result<std::string> read_regular_file(const std::string& path) {
+  const FileDescriptor file = open_for_reading(path);
+  struct stat status{};
+  if (!file || ::fstat(file.get(), &status) != 0) return fail(std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) return fail("is not a regular file");
+  auto text = read_to_end(file.get(), kMaxFile);
+  if (!text) return fail(std::strerror(errno));
+  if (text->size() > kMaxFile) return fail("larger than 4 MiB");
+  return text;
 }
 
 class KubeconfigReader {
@@ -174,16 +193,9 @@ Result<ClusterAccess> parse_kubeconfig(std::string_view text, const std::string&
 }
 
 Result<ClusterAccess> read_kubeconfig(const std::string& path) {
-  // Not a pipe, which could block, nor a device, which could have no end.
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error))
-    return fail(path + (error ? ": " + error.message() : ": is not a regular file"));
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (file) text << file.rdbuf();
-  if (!file) return fail(path + ": cannot be read");
-  auto access =
-      parse_kubeconfig(text.str(), std::filesystem::absolute(path).parent_path().string());
+  const auto text = read_regular_file(path);
+  if (!text) return fail(path + ": " + text.error().message);
+  auto access = parse_kubeconfig(*text, std::filesystem::absolute(path).parent_path().string());
   if (!access) return fail(path + ": " + access.error().message);
   return access;
 }
@@ -201,6 +213,100 @@ Result<ClusterAccess> in_cluster_access(const std::string& directory) {
   access.tls.ca_file = directory + "/ca.crt";
   access.token_file = directory + "/token";
   return access;
+}
+
+Result<std::string> read_token_file(const std::string& path) {
+  constexpr std::string_view space = " \t\r\n";
+  auto text = read_regular_file(path);
+  if (!text) return fail("the token file " + path + " cannot be read: " + text.error().message);
+  text->erase(text->find_last_not_of(space) + 1);
+  if (text->empty()) return fail("the token file " + path + " has no token");
+  return text;
+}
+
+namespace {
+
+struct FreePem {
+  void operator()(BIO* text) const { BIO_free(text); }
+  void operator()(X509* certificate) const { X509_free(certificate); }
+  void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
+};
+using PemText = std::unique_ptr<BIO, FreePem>;
+using Certificate = std::unique_ptr<X509, FreePem>;
+using PrivateKey = std::unique_ptr<EVP_PKEY, FreePem>;
+
+// A part of a TlsIdentity: what libcurl will read, and how messages call it.
+struct NamedPem {
+  std::string name;
+  std::string text;  // empty: there is none
+};
+
+Result<NamedPem> read_named(const std::string& file, const std::string& pem,
+                            const std::string& field) {
+  if (!pem.empty()) return NamedPem{field + "-data", pem};
+  if (file.empty()) return NamedPem{};
+  auto text = read_regular_file(file);
+  if (!text) return fail("cannot read " + file + ": " + text.error().message);
+  if (text->empty()) return fail(file + ": is empty");
+  return NamedPem{file, *std::move(text)};
+}
+
+PemText open_pem(const std::string& text) {
+  return PemText(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
+}
+
+Result<Certificate> read_certificate(const NamedPem& pem) {
+  const PemText text = open_pem(pem.text);
+  Certificate certificate(PEM_read_bio_X509(text.get(), nullptr, nullptr, nullptr));
+  ERR_clear_error();
+  if (!certificate) return fail(pem.name + ": has no certificate in PEM");
+  return certificate;
+}
+
+// Nobody is there to type a passphrase.
+int refuse_passphrase(char*, int, int, void*) { return -1; }
+
+Result<PrivateKey> read_key(const NamedPem& pem) {
+  const PemText text = open_pem(pem.text);
+  PrivateKey key(PEM_read_bio_PrivateKey(text.get(), nullptr, refuse_passphrase, nullptr));
+  ERR_clear_error();
+  if (!key) return fail(pem.name + ": has no private key in PEM, or one with a passphrase");
+  return key;
+}
+
+// Libcurl reads a key that is not named from the file with the certificate.
+Result<void> check_pair(const NamedPem& certificate_pem, const NamedPem& key_pem) {
+  if (certificate_pem.text.empty()) return {};
+  const auto certificate = read_certificate(certificate_pem);
+  if (!certificate) return std::unexpected(certificate.error());
+  const NamedPem& of_key = key_pem.text.empty() ? certificate_pem : key_pem;
+  const auto key = read_key(of_key);
+  if (!key) return std::unexpected(key.error());
+  const bool is_pair = X509_check_private_key(certificate->get(), key->get()) == 1;
+  ERR_clear_error();
+  if (is_pair) return {};
+  return fail(of_key.name + ": is not the key of the certificate in " + certificate_pem.name);
+}
+
+}  // namespace
+
+Result<void> check_files(const ClusterAccess& access) {
+  const TlsIdentity& tls = access.tls;
+  const auto authorities = read_named(tls.ca_file, tls.ca_pem, "certificate-authority");
+  if (!authorities) return std::unexpected(authorities.error());
+  if (!authorities->text.empty())
+    if (const auto first = read_certificate(*authorities); !first)
+      return std::unexpected(first.error());
+  const auto certificate =
+      read_named(tls.certificate_file, tls.certificate_pem, "client-certificate");
+  if (!certificate) return std::unexpected(certificate.error());
+  const auto key = read_named(tls.key_file, tls.key_pem, "client-key");
+  if (!key) return std::unexpected(key.error());
+  if (auto pair = check_pair(*certificate, *key); !pair) return pair;
+  if (access.token_file.empty()) return {};
+  const auto token = read_token_file(access.token_file);
+  if (!token) return std::unexpected(token.error());
+  return {};
 }
 
 Result<ExecCredential> parse_exec_credential(std::string_view text) {

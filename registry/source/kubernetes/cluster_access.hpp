@@ -46,6 +46,13 @@ Result<ClusterAccess> read_kubeconfig(const std::string& path);
 Result<ClusterAccess> in_cluster_access(
     const std::string& directory = "/var/run/secrets/kubernetes.io/serviceaccount");
 
+// The token of a file, without the space around it.  An Error names the file.
+Result<std::string> read_token_file(const std::string& path);
+
+// Reads all that the access names, as the first request will: authorities, a certificate with its
+// key, a token.  An Error names the file, or the field with the data.
+Result<void> check_files(const ClusterAccess& access);
+
 // The output of an exec plugin.
 struct ExecCredential {
   std::string token;

@@ -427,11 +427,15 @@ void ClusterSource::leave_paths_silent_since(Milliseconds when,
 // --- is the server there -------------------------------------------------------------------------
 
 void ClusterSource::note_reachability(const void* who, Trouble trouble, const std::string& error) {
-  const ServerReach::Change change = reach_.note(who, trouble, error, scheduler_.now());
+  using Silence = ServerReach::Silence;
+  const Silence silence = transport_.has_asked() ? Silence::Unanswered : Silence::Unasked;
+  const ServerReach::Change change = reach_.note(who, trouble, error, scheduler_.now(), silence);
   if (change == ServerReach::Change::None) return;
   want_flush();
   if (change == ServerReach::Change::Lost)
-    notices_.push_back({true, "the API server does not answer: " + error});
+    notices_.push_back({true, (silence == Silence::Unasked ? "the API server cannot be asked: "
+                                                           : "the API server does not answer: ") +
+                                  error});
   if (change != ServerReach::Change::Regained) return;
   notices_.push_back({false, "the API server answers again"});
   probe_.suspect();

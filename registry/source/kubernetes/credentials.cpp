@@ -9,10 +9,7 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <map>
-#include <sstream>
 #include <utility>
 
 #include "registry/base/handle.hpp"
@@ -26,12 +23,6 @@ constexpr Milliseconds kTokenFileAge{10'000};
 constexpr std::chrono::seconds kBeforeExpiry{30};
 constexpr Milliseconds kPluginPause{1'000};
 constexpr std::size_t kMaxOutput = std::size_t{1} << 20;
-
-std::string trimmed(std::string text) {
-  constexpr std::string_view space = " \t\r\n";
-  text.erase(text.find_last_not_of(space) + 1);
-  return text;
-}
 
 }  // namespace
 
@@ -76,16 +67,13 @@ Result<Proof> Credentials::proof() {
   }
   if (access_.token_file.empty()) return proof;
   const Milliseconds now = scheduler_.now();
-  if (!token_read_ || now - token_read_at_ >= kTokenFileAge) {
-    std::ostringstream text;
-    std::error_code error;
-    if (std::filesystem::is_regular_file(access_.token_file, error))
-      text << std::ifstream(access_.token_file, std::ios::binary).rdbuf();
+  if (!token_read_ || token_.empty() || now - token_read_at_ >= kTokenFileAge) {
     token_read_ = true;
     token_read_at_ = now;
-    if (std::string token = trimmed(text.str()); !token.empty()) token_ = std::move(token);
+    auto token = read_token_file(access_.token_file);
+    if (!token && token_.empty()) return std::unexpected(token.error());
+    if (token) token_ = *std::move(token);
   }
-  if (token_.empty()) return fail("the token file " + access_.token_file + " cannot be read");
   proof.bearer_token = token_;
   return proof;
 }

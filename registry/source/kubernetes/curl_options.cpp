@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 namespace meshdns::registry::kubernetes {
 namespace {
@@ -44,7 +45,6 @@ void add_named_host(const std::string& text, PortDefault port_default,
 
 }  // namespace
 
-// Libcurl names a file that it cannot read, but not the reason.
 void CurlOptions::set_pem(CURLoption file_option, const std::string& file, CURLoption blob_option,
                           const std::string& pem) {
   if (!pem.empty()) {
@@ -52,13 +52,10 @@ void CurlOptions::set_pem(CURLoption file_option, const std::string& file, CURLo
     curl_blob blob{copy.data(), copy.size(), CURL_BLOB_COPY};
     return set(blob_option, &blob);
   }
-  if (!file.empty() && unreadable_.empty() && ::access(file.c_str(), R_OK) != 0)
-    unreadable_ = "cannot read " + file + ": " + std::strerror(errno);
   set_text(file_option, file);
 }
 
 Result<void> CurlOptions::outcome() const {
-  if (!unreadable_.empty()) return fail(unreadable_);
   if (refusal_ == CURLE_OK) return {};
   return fail(std::string("libcurl refuses an option: ") + curl_easy_strerror(refusal_));
 }
@@ -100,6 +97,16 @@ std::string resolve_entry(const NamedHost& host) {
     entry += address.is_v4() ? address.to_string() : "[" + address.to_string() + "]";
   }
   return entry;
+}
+
+// Libcurl names a file that it cannot read, but not the reason.
+Result<void> check_readable(const TlsIdentity& tls) {
+  for (const auto& [file, pem] : {std::pair(&tls.ca_file, &tls.ca_pem),
+                                  std::pair(&tls.certificate_file, &tls.certificate_pem),
+                                  std::pair(&tls.key_file, &tls.key_pem)})
+    if (pem->empty() && !file->empty() && ::access(file->c_str(), R_OK) != 0)
+      return fail("cannot read " + *file + ": " + std::strerror(errno));
+  return {};
 }
 
 void set_tls(CurlOptions& options, const TlsIdentity& tls) {

@@ -28,13 +28,12 @@ class CurlOptions {
   // A file, or its content.
   void set_pem(CURLoption file_option, const std::string& file, CURLoption blob_option,
                const std::string& pem);
-  // Fails with the first file that cannot be read, and why, or with what libcurl refused.
+  // Fails with what libcurl refused.
   Result<void> outcome() const;
 
  private:
   CURL* easy_;
   CURLcode refusal_ = CURLE_OK;
-  std::string unreadable_;
 };
 
 // The target of a request if the certificate is for another name than the URL's: the URL with that
@@ -52,6 +51,8 @@ std::vector<NamedHost> named_hosts(const std::string& server, const std::string&
 // unspecified one, which libcurl must not connect to.
 std::string resolve_entry(const NamedHost& host);
 
+// Fails with the first file that cannot be read, and why.
+Result<void> check_readable(const TlsIdentity& tls);
 void set_tls(CurlOptions& options, const TlsIdentity& tls);
 
 }  // namespace meshdns::registry::kubernetes

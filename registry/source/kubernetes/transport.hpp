@@ -57,6 +57,9 @@ class Transport {
                                                       ResponseListener& listener) = 0;
   // The server did not take the credentials: fetches them anew before the next request.
   virtual void renew_credentials() = 0;
+  // False: the latest request was not even sent, for want of a configuration, of credentials, or of
+  // a file that they name.
+  virtual bool has_asked() const { return true; }
   // A connection has fallen silent: the next requests go over new ones.  Exchanges under way keep
   // theirs.
   virtual void distrust_connections() = 0;

@@ -71,6 +71,16 @@ TEST(SocketAddressTest, RefusesTextThatIsNotAnAddressWithPort) {
 TEST(SocketAddressTest, SuggestsTheMissingPort) {
   EXPECT_THAT(parse_socket_address("::1").error().message, HasSubstr("\"[::1]:53\""));
   EXPECT_THAT(parse_socket_address("10.0.0.1").error().message, HasSubstr("\"10.0.0.1:53\""));
+  EXPECT_THAT(parse_socket_address("[2001:db8::1]").error().message,
+              HasSubstr("\"[2001:db8::1]:53\""));
+  EXPECT_THAT(parse_socket_address("::1:ab").error().message, HasSubstr("\"[::1:ab]:53\""));
+  EXPECT_THAT(parse_socket_address("fe80::1%eth0").error().message,
+              HasSubstr("\"[fe80::1%eth0]:53\""));
+  // A port inside the brackets, or behind an address without any, is a part of the address.
+  for (const char* text : {"[::1:53]", "::1:53"})
+    EXPECT_EQ(parse_socket_address(text).error().message,
+              "\"" + std::string(text) +
+                  "\" is an address without a port; if its end is the port, write \"[::1]:53\"");
 }
 
 TEST(SocketAddressTest, ConvertsToASockaddr) {

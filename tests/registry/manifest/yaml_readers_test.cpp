@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "registry/manifest/document.hpp"
@@ -37,6 +38,7 @@ using Reader = ReadResult (*)(std::string_view, const DocumentLimits&, const Doc
 struct Reading {
   std::string trees;
   bool is_readable = false;
+  std::string error;  // with its line
 };
 
 Reading read_by(Reader reader, const std::string& text) {
@@ -50,6 +52,7 @@ Reading read_by(Reader reader, const std::string& text) {
   };
   const auto result = reader(text, {}, listener);
   reading.is_readable = result.has_value();
+  if (!result) reading.error = std::to_string(result.error().line) + ": " + result.error().message;
   return reading;
 }
 
@@ -176,6 +179,31 @@ TEST(YamlReadersTest, RefuseTheSameTexts) {
     EXPECT_FALSE(bulk.is_readable && bulk.trees.find(": ") == std::string::npos) << text;
     EXPECT_FALSE(handwritten.is_readable) << text << handwritten.trees;
   }
+}
+
+// The libraries speak of an illegal map value, of the end of a map, or of a token.
+TEST(YamlReadersTest, NameATabInTheIndentation) {
+  const std::vector<std::pair<std::string, std::string>> texts = {{"a:\n\tb: [c]\n", "2"},
+                                                                  {"a:\n  b: [c]\n\td: 2\n", "3"},
+                                                                  {"a:\n  b:\n\t- c\n", "3"},
+                                                                  {"a: 1\n\tb: 2\n", "2"},
+                                                                  {"\ta: 1\n", "1"},
+                                                                  {"a:\n  \tb: [c]\n", "2"},
+                                                                  {"a:\n-\tb: 1\n\tc: 2\n", "2"},
+                                                                  {"a:\n\n# c\n\tb: 1\n", "4"}};
+  for (const auto& [text, line] : texts)
+    for (const Reader reader : {read_documents, read_handwritten_documents})
+      EXPECT_EQ(read_by(reader, text).error,
+                line + ": the line is indented with a tab; YAML allows spaces only")
+          << text;
+  // Tabs that do no harm, before another error.
+  for (const std::string text :
+       {"a: |\n  x\n  \ty\nb: [1\n", "a: \"x\n\ty\"\nb: [1\n", "a:\tb\nc: [1\n", "a: [1\t\n"})
+    for (const Reader reader : {read_documents, read_handwritten_documents}) {
+      const Reading reading = read_by(reader, text);
+      EXPECT_FALSE(reading.is_readable) << text;
+      EXPECT_EQ(reading.error.find("tab"), std::string::npos) << text << reading.error;
+    }
 }
 
 TEST(YamlReadersTest, HaveTheSameLimits) {

@@ -3,8 +3,18 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <openssl/ec.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
 
 namespace meshdns::registry::kubernetes {
 namespace {
@@ -109,6 +119,76 @@ TEST(InClusterTest, TakesServerFromTheEnvironmentAndFilesFromTheServiceAccount) 
   EXPECT_EQ(access->tls.ca_file, "/sa/ca.crt");
   EXPECT_EQ(access->token_file, "/sa/token");
   EXPECT_FALSE(in_cluster_access("/sa"));
+}
+
+class AccessFilesTest : public testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::create_directories(directory_); }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(directory_ + "/" + name) << text;
+    return directory_ + "/" + name;
+  }
+  std::string make_key(const std::string& name) const {
+    const auto key =
+        std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>(EVP_EC_gen("P-256"), &EVP_PKEY_free);
+    const auto certificate = std::unique_ptr<X509, decltype(&X509_free)>(X509_new(), &X509_free);
+    X509_set_pubkey(certificate.get(), key.get());
+    X509_gmtime_adj(X509_getm_notBefore(certificate.get()), 0);
+    X509_gmtime_adj(X509_getm_notAfter(certificate.get()), 3'600);
+    X509_sign(certificate.get(), key.get(), EVP_sha256());
+    std::FILE* const crt = std::fopen((directory_ + "/" + name + ".crt").c_str(), "w");
+    PEM_write_X509(crt, certificate.get());
+    std::fclose(crt);
+    std::FILE* const pem = std::fopen((directory_ + "/" + name + ".key").c_str(), "w");
+    PEM_write_PrivateKey(pem, key.get(), nullptr, nullptr, 0, nullptr, nullptr);
+    std::fclose(pem);
+    return directory_ + "/" + name;
+  }
+  static std::string problem(const ClusterAccess& access) {
+    const auto checked = check_files(access);
+    return checked ? "" : checked.error().message;
+  }
+
+  const std::string directory_ = testing::TempDir() + "access-" + std::to_string(::getpid());
+};
+
+TEST_F(AccessFilesTest, AreReadBeforeTheFirstRequest) {
+  const std::string mine = make_key("mine");
+  const std::string other = make_key("other");
+  ClusterAccess good;
+  good.tls.ca_file = other + ".crt";
+  good.tls.certificate_file = mine + ".crt";
+  good.tls.key_file = mine + ".key";
+  good.token_file = write("token", "t\n");
+  EXPECT_EQ(problem(good), "");
+  EXPECT_EQ(problem({}), "");
+
+  const std::string missing = directory_ + "/missing";
+  const std::string garbage = write("garbage", "-----BEGIN CERTIFICATE-----\nx\n");
+  const std::string empty = write("empty", "");
+  const auto with = [&](const auto& change) {
+    ClusterAccess access = good;
+    change(access);
+    return problem(access);
+  };
+  EXPECT_EQ(with([&](auto& a) { a.tls.ca_file = missing; }),
+            "cannot read " + missing + ": No such file or directory");
+  EXPECT_EQ(with([&](auto& a) { a.tls.ca_file = directory_; }),
+            "cannot read " + directory_ + ": is not a regular file");
+  EXPECT_EQ(with([&](auto& a) { a.tls.ca_file = garbage; }),
+            garbage + ": has no certificate in PEM");
+  EXPECT_EQ(with([&](auto& a) { a.tls.ca_pem = "x"; }),
+            "certificate-authority-data: has no certificate in PEM");
+  EXPECT_EQ(with([&](auto& a) { a.tls.certificate_file = empty; }), empty + ": is empty");
+  EXPECT_EQ(with([&](auto& a) { a.tls.key_file = mine + ".crt"; }),
+            mine + ".crt: has no private key in PEM, or one with a passphrase");
+  EXPECT_EQ(with([&](auto& a) { a.tls.key_file = other + ".key"; }),
+            other + ".key: is not the key of the certificate in " + mine + ".crt");
+  EXPECT_EQ(with([&](auto& a) { a.token_file = missing; }),
+            "the token file " + missing + " cannot be read: No such file or directory");
+  EXPECT_EQ(with([&](auto& a) { a.token_file = empty; }),
+            "the token file " + empty + " has no token");
 }
 
 TEST(ExecCredentialTest, ReadsTokenAndExpiry) {

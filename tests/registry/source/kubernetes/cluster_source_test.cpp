@@ -1123,10 +1123,27 @@ TEST(ServerReachTest, TellsOfEachChangeOnce) {
   EXPECT_EQ(reach.note(&who, Trouble::None, "", Milliseconds(0)), Change::None);
   EXPECT_EQ(reach.note(&who, Trouble::Unreachable, "a", Milliseconds(1'000)), Change::Lost);
   EXPECT_EQ(reach.note(&who, Trouble::Unreachable, "b", Milliseconds(2'000)), Change::None);
-  EXPECT_EQ(reach.error(Milliseconds(4'500)), "the API server has not answered for 3 s: a");
+  EXPECT_EQ(reach.error(Milliseconds(4'500)), "the API server has not answered for 3 s: b");
   EXPECT_EQ(reach.note(&who, Trouble::None, "", Milliseconds(5'000)), Change::Regained);
   EXPECT_TRUE(reach.is_reached());
   EXPECT_EQ(reach.error(Milliseconds(5'000)), "");
+}
+
+// A server that does not answer is looked for at the wrong end when it was never asked.
+TEST(ServerReachTest, TellsAServerThatIsNotAskedFromOneThatDoesNotAnswer) {
+  using Silence = ServerReach::Silence;
+  ServerReach reach;
+  const int who = 0;
+  const auto note = [&](const char* error, int now, Silence silence) {
+    return reach.note(&who, Trouble::Unreachable, error, Milliseconds(now), silence);
+  };
+  EXPECT_EQ(note("no kubeconfig", 1'000, Silence::Unasked), Change::Lost);
+  EXPECT_EQ(note("no token", 2'000, Silence::Unasked), Change::None);
+  EXPECT_EQ(reach.error(Milliseconds(3'000)),
+            "the API server could not be asked for 2 s: no token");
+  EXPECT_EQ(note("refused", 4'000, Silence::Unanswered), Change::Lost);
+  EXPECT_EQ(reach.error(Milliseconds(6'000)), "the API server has not answered for 2 s: refused");
+  EXPECT_EQ(reach.note(&who, Trouble::None, "", Milliseconds(7'000)), Change::Regained);
 }
 
 }  // namespace

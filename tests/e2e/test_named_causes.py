@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sentence that names a cause is true: each cause is made here, beside its neighbours."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+
+import pytest
+
+from harness.authority import Authority
+from harness.daemon import binary, run_tool
+from harness.ports import free_port
+from harness.preset import ONE_THREAD
+from harness.waiting import eventually, seconds
+
+pytestmark = ONE_THREAD
+
+NO_LISTENER = "Connection refused: no process listens"
+
+
+def answered_by(say):
+    """A server that sends `say` to one client."""
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        client, _ = server.accept()
+        client.recv(1000)
+        client.sendall(say)
+        client.close()
+    threading.Thread(target=serve, daemon=True).start()
+    return server
+
+
+def status_at(address):
+    return run_tool("status", "--admin", address)
+
+
+def test_says_why_nobody_answers_at_the_admin_endpoint(tmp_path):
+    path = tmp_path / "admin.sock"
+    port = free_port()
+
+    def said(address):
+        result = status_at(address)
+        assert result.returncode == 2 and "localhost" not in result.stderr and "port 80" not in result.stderr, result
+        return result.stderr
+    assert said(f"unix:{path}") == f"meshdnsd: no running daemon answers: unix:{path}: No such file or directory\n"
+    assert said(f"127.0.0.1:{port}") == f"meshdnsd: no running daemon answers: 127.0.0.1:{port}: {NO_LISTENER}\n"
+    with socket.socket(socket.AF_UNIX) as left:  # by a process that has ended
+        left.bind(str(path))
+        left.close()
+        assert said(f"unix:{path}") == f"meshdnsd: no running daemon answers: unix:{path}: {NO_LISTENER}\n"
+    path.unlink()
+    path.write_text("no socket\n")
+    assert "Connection refused" in said(f"unix:{path}")
+    # Somebody is there.
+    with answered_by(b"220 mail.example.org\r\n") as server:
+        assert "no process listens" not in said(f"127.0.0.1:{server.getsockname()[1]}")
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root and setpriv")
+def test_says_that_the_admin_socket_is_for_others(workspace):
+    with tempfile.TemporaryDirectory() as folder:  # those of pytest are for root alone
+        os.chmod(folder, 0o755)
+        path = f"{folder}/admin.sock"
+        daemon = workspace.daemon({"admin": {"listen": f"unix:{path}"}})
+        result = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", str(binary()), "status",
+                                 "--admin", f"unix:{path}"], capture_output=True, text=True, check=False, cwd="/",
+                                timeout=seconds(20))
+        assert result.returncode == 2
+        assert result.stderr == (f"meshdnsd: no running daemon answers: unix:{path}: Permission denied: it is for root and the "
+                                 "group meshdns\n")
+        assert run_tool("status", "--config", daemon.config_path).returncode == 0
+
+
+def test_says_what_the_configuration_has_against_a_start(tmp_path):
+    def said(text, *command):
+        path = tmp_path / "meshdns.yaml"
+        path.unlink(missing_ok=True)
+        if text is not None:
+            path.write_text(text)
+        result = run_tool(*command, "--config", path)
+        assert result.returncode == 2
+        return [line.replace(str(path), "PATH") for line in result.stderr.splitlines()]
+    admin = f'admin: {{ listen: "unix:{tmp_path}/admin.sock" }}\n'
+    last = f"meshdnsd: no running daemon answers: unix:{tmp_path}/admin.sock: No such file or directory"
+    for command in (["status"], ["reload"], ["flush", "x.example.org"], ["log-level"], ["top", "--once"]):
+        assert said(admin, *command) == [last]
+        assert said(f"{admin}cache: {{ size: none }}\nbogus: 1\n", *command) == [
+            'meshdnsd does not run: PATH:2: error: cache.size: "none" is not a size; write 64MiB, 512KiB, 1GiB or plain bytes',
+            *said(f"{admin}\nbogus: 1\n", *command)]
+    assert said("", "status")[0] == ("meshdnsd does not run: PATH: error: is empty; for a configuration with all defaults, write a "
+                                     "comment")
+    assert said(None, "status")[0] == "meshdnsd does not run: PATH: No such file or directory"
+
+
+def test_explain_tells_a_daemon_that_refuses_from_one_that_is_not_there(workspace):
+    daemon = workspace.daemon({"admin": {"listen": f"unix:{workspace.path}/admin.sock"}})
+    wrong = "a..b"
+    refused = run_tool("explain", "--config", daemon.config_path, wrong)
+    assert f"the daemon at unix:{workspace.path}/admin.sock refused (400): " in refused.stderr, refused.stderr
+    assert "no daemon" not in refused.stderr and "status 400" not in refused.stderr
+    workspace.forget(daemon)
+    daemon.stop()
+    alone = run_tool("explain", "--config", daemon.config_path, "www.example.org")
+    assert f"no daemon to ask at unix:{workspace.path}/admin.sock: No such file or directory" in alone.stderr, alone.stderr
+
+
+def kubeconfig(directory, context="here", cluster=(), user=()):
+    path = directory / "kubeconfig"
+    path.write_text(json.dumps({
+        "current-context": context, "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": f"https://127.0.0.1:{free_port()}", **dict(cluster)}}],
+        "users": [{"name": "u", "user": dict(user)}]}))
+    return path
+
+
+# Faults of the access to the API server, and what the daemon says of them.
+UNASKED = {
+    "no kubeconfig": (lambda d: d / "missing", "{d}/missing: No such file or directory"),
+    "a directory": (lambda d: d, "{d}: is not a regular file"),
+    "no such context": (lambda d: kubeconfig(d, context="hre"), 'contexts: there is none named "hre"'),
+    "no such authority": (lambda d: kubeconfig(d, cluster={"certificate-authority": "/nonexistent"}),
+                          "cannot read /nonexistent: No such file or directory"),
+    "no certificate": (lambda d: kubeconfig(d, cluster={"certificate-authority-data": "bm9uZQ=="}),
+                       "certificate-authority-data: has no certificate in PEM"),
+    "another key": (lambda d: kubeconfig(d, user={"client-certificate": str(d / "ca.crt"), "client-key": str(d / "other.key")}),
+                    "{d}/other.key: is not the key of the certificate in {d}/ca.crt"),
+    "no such token": (lambda d: kubeconfig(d, user={"tokenFile": "/nonexistent"}),
+                      "the token file /nonexistent cannot be read: No such file or directory"),
+}
+
+
+@pytest.mark.parametrize("name", [*UNASKED, "nobody listens"])
+def test_tells_a_server_that_is_not_asked_from_one_that_does_not_answer(workspace, name):
+    directory = workspace.path
+    if name == "another key":
+        Authority(directory)
+        Authority(directory, "other")
+    make, message = UNASKED.get(name, (kubeconfig, None))
+    path = make(directory)
+    daemon = workspace.daemon({"sources": [{"kubernetes": {"kubeconfig": str(path)}}],
+                               "admin": {"listen": f"unix:{directory}/admin.sock"}}, wait=False)
+    said = "does not answer: " if message is None else "cannot be asked: "
+    line = daemon.process.wait_for_line(f"the API server {said}", 15)
+    assert (message or "").format(d=directory) in line, line
+    lasting = "has not answered for" if message is None else "could not be asked for"
+    eventually(lambda: lasting in run_tool("status", "--config", daemon.config_path).stdout, 15)
+    if message is not None:  # the same as at the start
+        checked = run_tool("check", "--config", daemon.config_path)
+        assert checked.returncode == 1 and message.format(d=directory) in checked.stdout, checked.stdout
+
+
+def test_names_a_tab_of_the_configuration(tmp_path):
+    path = tmp_path / "meshdns.yaml"
+    for text, line in (("server:\n\tworkers: 1\n", 2), ("server:\n  workers: 1\n\tnsid: x\n", 3)):
+        path.write_text(text)
+        result = run_tool("check", "--config", path)
+        assert result.stdout.startswith(f"{path}:{line}: error: the line is indented with a tab; YAML allows spaces only\n"), result
+    path.write_text("server:\n  workers: 1: 2\n")
+    assert "with a tab" not in run_tool("check", "--config", path).stdout
