@@ -4,6 +4,7 @@
 #include <sys/utsname.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <ostream>
@@ -46,7 +47,8 @@ const std::map<std::string, CheckFormat> kCheckFormats = {
 
 void add_check_options(CLI::App& app, Arguments& arguments) {
   CheckArguments& check = arguments.check;
-  auto* paths = app.add_option("PATH", arguments.paths, "files or directories of resources");
+  auto* paths = app.add_option("PATH", arguments.paths,
+                               "files or directories of resources; - is standard input");
   app.add_flag("--strict", check.strict, "treat warnings as errors");
   app.add_option("--format", check.format, "text (default), json or sarif")
       ->type_name("FORMAT")
@@ -163,6 +165,17 @@ Result<void> finish_config(Arguments& arguments, std::string_view default_config
   return {};
 }
 
+// "-" is the standard input.  A daemon reads its configuration again.
+Result<void> finish_standard_input(const Arguments& arguments) {
+  const bool is_config = arguments.config.path == "-";
+  if (is_config && (arguments.command != Command::Check || !arguments.check.diff.empty()))
+    return fail("--config -: only `check` reads the configuration from standard input");
+  const auto uses = std::ranges::count(arguments.paths, "-") +
+                    std::ranges::count(arguments.check.diff, "-") + (is_config ? 1 : 0);
+  if (uses > 1) return fail("check: standard input can be read once only");
+  return {};
+}
+
 Result<void> finish(Arguments& arguments, const std::string& connect_text,
                     std::string_view default_config) {
   if (arguments.command == Command::Flush && arguments.control.name.empty() &&
@@ -174,6 +187,7 @@ Result<void> finish(Arguments& arguments, const std::string& connect_text,
   }
   if (!arguments.check.diff.empty() && arguments.check.format == CheckFormat::Sarif)
     return fail("check: --diff has the formats text and json");
+  if (auto input = finish_standard_input(arguments); !input) return input;
   return finish_config(arguments, default_config);
 }
 

@@ -17,6 +17,7 @@
 #include "dnsd/cli/admin_client.hpp"
 #include "dnsd/cli/answer_diff.hpp"
 #include "dnsd/cli/check_report.hpp"
+#include "dnsd/cli/named_files.hpp"
 #include "dnsd/cli/printed_lines.hpp"
 #include "dnsd/config/config.hpp"
 #include "dnsd/config/load.hpp"
@@ -214,7 +215,7 @@ void check_hosts_file(const std::string& path, registry::Checker& checker) {
     checker.add({registry::Severity::Warning, path, line, {}, {}, {}, std::move(message)});
   };
   const auto hosts = read_hosts_file(path);
-  if (!hosts) return warn(0, hosts.error().message);
+  if (!hosts) return;  // check_named_files() has said so
   for (const auto& problem : hosts->problems) warn(problem.line, problem.message);
   if (const auto more = hosts->skipped - hosts->problems.size(); more > 0)
     warn(0, "and " + std::to_string(more) + " more lines that cannot be understood");
@@ -224,6 +225,15 @@ void check_hosts_file(const std::string& path, registry::Checker& checker) {
       if (std::string reason = registry::why_never_answered(name); !reason.empty())
         warn(entry.line, std::move(reason));
   }
+}
+
+// A path of the command line.
+void check_path(const std::string& path, const registry::ManifestOptions& options,
+                registry::Checker& checker) {
+  if (path == "-")
+    checker.check_standard_input(options);
+  else
+    checker.check(path, registry::read_manifest, options);
 }
 
 // Reads the files below `path` into the registry; false, with a message, if that is impossible.
@@ -240,7 +250,7 @@ bool read_for_diff(const std::string& path, registry::Registry& registry, std::o
       });
   registry::ManifestOptions options;
   options.gateway_kinds = registry::gateway_kinds_to_read(*registry.current()->settings);
-  checker.check(path, registry::read_manifest, options);
+  check_path(path, options, checker);
   registry.commit(std::move(transaction));
   return !checker.summary().cannot_run;
 }
@@ -298,6 +308,11 @@ int run_check(const Arguments& arguments, std::ostream& out, std::ostream& err) 
     }
     loaded = *std::move(read);
     for (const auto& finding : loaded.findings) checker.add(finding);
+    ConfigFiles files = arguments.config;
+    if (files.path == "-") files.path = kStandardInput;
+    if (loaded.valid())
+      check_named_files(loaded, files,
+                        [&](registry::Finding finding) { checker.add(std::move(finding)); });
   }
   registry::Registry registry(loaded.config.mesh);
   registry::Transaction transaction;
@@ -307,7 +322,7 @@ int run_check(const Arguments& arguments, std::ostream& out, std::ostream& err) 
       });
   registry::ManifestOptions of_paths;
   of_paths.gateway_kinds = registry::gateway_kinds_to_read(loaded.config.mesh);
-  for (const auto& path : arguments.paths) checker.check(path, registry::read_manifest, of_paths);
+  for (const auto& path : arguments.paths) check_path(path, of_paths, checker);
   if (arguments.paths.empty() && loaded.valid()) check_sources(loaded.config, checker);
   if (loaded.valid()) check_hosts_file(loaded.config.hosts.file, checker);
   const registry::Changes committed = registry.commit(std::move(transaction));

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
@@ -35,6 +36,13 @@ Result<std::string> read_whole_text(const std::string& path) {
   auto text = read_to_end(file.get(), kMaxFileBytes);
   if (!text) return fail(reason_of(errno));
   if (text->size() > kMaxFileBytes) return fail("larger than 64 MiB; split it into several files");
+  return text;
+}
+
+Result<std::string> read_standard_input() {
+  auto text = read_to_end(STDIN_FILENO, kMaxFileBytes);
+  if (!text) return fail(reason_of(errno));
+  if (text->size() > kMaxFileBytes) return fail("larger than 64 MiB");
   return text;
 }
 
@@ -148,7 +156,11 @@ void Checker::check(const std::string& path, Reader reader, const ManifestOption
   const auto status = std::filesystem::status(path, error);
   if (error) return cannot_run(path, "cannot be read: " + error.message());
   if (std::filesystem::is_directory(status)) return check_directory(path, reader, source);
-  check_file(path, reader, source);
+  check_file(path, reader, source, read_whole_text(path));
+}
+
+void Checker::check_standard_input(const ManifestOptions& source) {
+  check_file("standard input", read_manifest, source, read_standard_input());
 }
 
 void Checker::check_claims(const MeshSettings& settings) {
@@ -163,7 +175,8 @@ void Checker::check_directory(const std::string& path, Reader reader,
   options.max_files = kMaxFiles;
   options.max_directories = kMaxDirectories;
   const TreeWalk tree = walk_tree(options, -1);
-  for (const FoundFile& file : tree.files) check_file(file.path, reader, source);
+  for (const FoundFile& file : tree.files)
+    check_file(file.path, reader, source, read_whole_text(file.path));
   for (const auto& [where, complaint] : tree.complaints) cannot_run(where, complaint.reason);
   if (tree.files.empty() && tree.complaints.empty())
     warn(path, "holds no file named " + patterns_of(options.endings));
@@ -175,8 +188,8 @@ void Checker::check_directory(const std::string& path, Reader reader,
                    std::to_string(of_source.max_files) + " of them; divide it");
 }
 
-void Checker::check_file(const std::string& path, Reader reader, ManifestOptions options) {
-  const Result<std::string> text = read_whole_text(path);
+void Checker::check_file(const std::string& path, Reader reader, ManifestOptions options,
+                         const Result<std::string>& text) {
   if (!text) return cannot_run(path, "cannot be read: " + text.error().message);
   options.path = path;
   sink_->start_file(path);

@@ -49,13 +49,16 @@ class Checker {
     resource_listener_ = std::move(listener);
   }
 
-  // A file of any name, or a directory: its files *.yaml, *.yml and *.json that do not begin with a
-  // dot, in the order of their names, and so on in its directories, as a file source finds them
-  // (registry/source/tree_walk.hpp).  A directory without any such file is a warning, and so is one
-  // that is larger than a source may be; it is checked nevertheless.  The objects get the cluster
-  // and the network of `source`: those of two clusters are two, also by the same name.
+  // A file of any name, or a directory: its files *.yaml, *.yml and
+  // *.json that do not begin with a dot, in the order of their names, and so on in its directories,
+  // as a file source finds them (registry/source/tree_walk.hpp).  A directory without any such file
+  // is a warning, and so is one that is larger than a source may be; it is checked nevertheless.
+  // The objects get the cluster and the network of `source`: those of two clusters are two, also by
+  // the same name.
   void check(const std::string& path, Reader reader = read_manifest,
              const ManifestOptions& source = {});
+
+  void check_standard_input(const ManifestOptions& source);
 
   // Says which hosts of all that has been checked `mesh.claims: strict` refuses; nothing with other
   // settings.  Call it last.
@@ -70,7 +73,8 @@ class Checker {
   class Sink;
 
   void check_directory(const std::string& path, Reader reader, const ManifestOptions& source);
-  void check_file(const std::string& path, Reader reader, ManifestOptions options);
+  void check_file(const std::string& path, Reader reader, ManifestOptions options,
+                  const Result<std::string>& text);
   void cannot_run(const std::string& path, std::string message);
   void warn(const std::string& path, std::string message);
 

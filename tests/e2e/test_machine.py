@@ -292,6 +292,15 @@ def test_says_why_it_does_not_run(tmp_path, packages):
         vm.must("systemctl", "stop", "holder")
         eventually(lambda: vm.state() == "active", 20)
         vm.must("meshdnsd", "status")
+        # The check of root finds what only the user of the service cannot read.
+        vm.configure("hosts: { file: /etc/meshdns/hosts }\n")
+        vm.write("etc/meshdns/hosts", "192.0.2.1 one.example.org\n")
+        assert vm.run("meshdnsd", "check").returncode == 0
+        vm.must("chmod", "600", "/etc/meshdns/hosts")
+        checked = vm.run("meshdnsd", "check")
+        assert checked.returncode == 1 and checked.stdout.startswith(
+            f"{path}:7: error: hosts.file: the user of the service, meshdns, cannot use it: /etc/meshdns/hosts: Permission denied\n")
+        vm.configure()
         # A daemon that was stopped has no reason to tell.
         vm.must("systemctl", "stop", "meshdnsd")
         stopped = vm.run("meshdnsd", "status")

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What dpkg does with the package on a machine that runs systemd, and what its units and the resolver of the machine are
-afterwards: one table of all transitions."""
+"""All transitions of dpkg on a machine that runs systemd, in one table: the units, and the resolver of the machine, after each."""
 
 import re
 import subprocess
@@ -20,9 +19,9 @@ DAEMON = ["meshdnsd.service", "meshdnsd.socket"]
 RESOLVER = ["meshdns-resolver.service"]
 UNITS = re.search(r'units="([^"]*)"', (ROOT / "conf/debian/postrm").read_text()).group(1).split()
 
-# How a unit is after a transition: whether it starts at a boot, and whether it runs now.
+# The states of a unit: whether it starts at a boot, and whether it runs now.
 ON, OFF, MASKED, GONE = "enabled active", "disabled inactive", "masked inactive", "inactive"
-# What is done; the daemon and its sockets; the service that makes it the resolver; who answers the programs of the machine.
+# The action; the daemon and its sockets; the service that makes it the resolver; who answers the programs of the machine.
 TRANSITIONS = [
     ("install", ON, OFF, "network"),
     ("enable the resolver", ON, ON, "meshdns"),
@@ -146,7 +145,7 @@ class PackagedVm(Vm):
         self.fails("id", "meshdns")
 
     def left(self):
-        """What has the name of the package, but for what the administrator has written and the files of tests."""
+        """Files with the name of the package, but for the drop-in of the administrator."""
         found = self.must("find", "/etc", "/usr/sbin", "/usr/lib", "/usr/share", "/var/lib", "-xdev", "-name", "*meshdns*",
                           "-not", "-path", "/var/lib/dpkg/*", "-not", "-path", "/etc/systemd/system/meshdnsd.socket.d*")
         return found.split()

@@ -462,6 +462,12 @@ class IstiodSource final : public Source, private AdsListener {
 
 }  // namespace
 
+Result<void> check_access_files(const IstiodSourceOptions& options) {
+  const auto access = read_access(options);
+  if (!access) return std::unexpected(access.error());
+  return {};
+}
+
 std::unique_ptr<Source> make_istiod_source(uv_loop_s* loop, IstiodSourceOptions options,
                                            ServerLookup& servers, SourceSink& sink) {
   return std::make_unique<IstiodSource>(loop, std::move(options), servers, sink);

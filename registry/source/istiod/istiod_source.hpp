@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "registry/base/result.hpp"
 #include "registry/source/istiod/ads.hpp"
 #include "registry/source/server_lookup.hpp"
 #include "registry/source/source.hpp"
@@ -29,6 +30,9 @@ struct IstiodSourceOptions {
   istiod::AdsTransport transport = istiod::AdsTransport::Delta;
   istiod::AdsNode node;
 };
+
+// Reads the files that `options` names, as each stream does.  An Error names the file.
+Result<void> check_access_files(const IstiodSourceOptions& options);
 
 // Control thread.  Nothing is taken away while istiod is away, and a push that is refused leaves
 // the last good table or resource.  REQUIRES: `servers` and `sink` outlive the source; the loop

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part of `meshdnsd check` that looks at this machine: the files that a configuration names,
+// and the addresses that it is to listen on.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "dnsd/config/load.hpp"
+#include "registry/base/finding.hpp"
+
+namespace meshdns::dnsd {
+
+// Reads the files by the functions that the daemon reads them with, and hands a finding to `add`
+// for each that it could not use, at the line of its key.  Files of resources are the checker's. As
+// root it looks whether the user of the service may read them all, too: an error for the
+// configuration of the service, a warning for any other.  An address that this machine does not
+// have is a warning.
+// REQUIRES: `loaded` is valid, and comes from `files`; there is one thread.
+void check_named_files(const LoadedConfig& loaded, const ConfigFiles& files,
+                       const std::function<void(registry::Finding)>& add);
+
+}  // namespace meshdns::dnsd
