@@ -297,22 +297,30 @@ int say_unreachable(const Error& error, std::ostream& err) {
   return kExitUsage;
 }
 
-// Why no daemon runs: what its next start will find wrong, or else what the last one has found.
+// The lines about a daemon that does not run: what its next start will find wrong, or else what the
+// last one has found.
 std::vector<std::string> reasons_for_absence(const ConfigFiles& files) {
-  if (files.name().empty()) return errors_of_last_run();
-  const auto loaded = load_config(files);
-  if (!loaded) return {loaded.error().message};
   std::vector<std::string> reasons;
-  for (const registry::Finding& finding : loaded->findings)
-    if (finding.severity == registry::Severity::Error) reasons.push_back(finding.to_string());
+  if (!files.name().empty()) {
+    const auto loaded = load_config(files);
+    // The user of the service may read what this user may not.
+    if (!loaded && ::access(files.path.c_str(), R_OK) != 0 && errno == EACCES)
+      return {"meshdnsd: " + loaded.error().message};
+    if (!loaded) reasons.push_back(loaded.error().message);
+    if (loaded)
+      for (const registry::Finding& finding : loaded->findings)
+        if (finding.severity == registry::Severity::Error) reasons.push_back(finding.to_string());
+  }
   // The journal is that of the service.
-  return reasons.empty() && files.path == kDefaultConfigPath ? errors_of_last_run() : reasons;
+  const bool is_of_service = files.name().empty() || files.path == kDefaultConfigPath;
+  if (reasons.empty() && is_of_service) reasons = errors_of_last_run();
+  for (std::string& reason : reasons) reason.insert(0, "meshdnsd does not run: ");
+  return reasons;
 }
 
 int say_missing(const Arguments& arguments, const AdminFailure& failure, std::ostream& err) {
   if (failure.is_absent && arguments.control.admin.empty())
-    for (const std::string& reason : reasons_for_absence(arguments.config))
-      put_line(err, "meshdnsd does not run: " + reason);
+    for (const std::string& reason : reasons_for_absence(arguments.config)) put_line(err, reason);
   return say_unreachable(failure, err);
 }
 
@@ -421,8 +429,10 @@ int reload_through(const Arguments& arguments, AdminClient daemon, std::ostream&
   return kExitRefused;
 }
 
-// For a daemon whose admin endpoint is off: the verdict is that of the same check.
-int reload_by_signal(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+// For a daemon whose admin endpoint cannot be used, for the reason `why`: the verdict is that of
+// the same check.
+int reload_by_signal(const Arguments& arguments, const std::string& why, std::ostream& out,
+                     std::ostream& err) {
   const auto loaded = load_config(arguments.config);
   if (!loaded) put_line(err, loaded.error().message);
   if (loaded)
@@ -436,8 +446,8 @@ int reload_by_signal(const Arguments& arguments, std::ostream& out, std::ostream
         << std::strerror(errno) << '\n';
     return kExitUsage;
   }
-  out << "sent SIGHUP to process " << arguments.control.pid
-      << "; its admin endpoint does not answer, so that the log has the result\n";
+  put_line(out, "sent SIGHUP to process " + std::to_string(arguments.control.pid) +
+                    "; the log has the result: " + why);
   return 0;
 }
 
@@ -450,7 +460,10 @@ int run_reload(const Arguments& arguments, std::ostream& out, std::ostream& err)
   } else if (arguments.control.pid == 0) {
     return say_missing(arguments, daemon.error(), err);
   }
-  return reload_by_signal(arguments, out, err);
+  return reload_by_signal(
+      arguments,
+      daemon ? "a change over TCP needs the token of admin.token_file" : daemon.error().message,
+      out, err);
 }
 
 // Entries of each list: as many as fit the terminal.

@@ -21,6 +21,7 @@
 namespace meshdns::dnsd {
 namespace {
 
+constexpr std::size_t kMebi = std::size_t{1} << 20;
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 std::unexpected<Error> fail_with_errno(const std::string& path) {
@@ -39,7 +40,9 @@ Result<std::string> read_text_file(const std::string& path, std::size_t max_size
   auto text = read_to_end(file.get(), max_size);
   if (!text) return fail_with_errno(path);
   if (text->size() > max_size)
-    return fail(path + ": larger than " + std::to_string(max_size >> 20) + " MiB");
+    return fail(path + ": larger than " +
+                (max_size % kMebi == 0 ? std::to_string(max_size / kMebi) + " MiB"
+                                       : std::to_string(max_size >> 10) + " KiB"));
   if (text->starts_with(kByteOrderMark)) text->erase(0, kByteOrderMark.size());
   return text;
 }

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -20,6 +21,7 @@ namespace {
 // Bursts wait here while a worker is busy.  The kernel may allow less.
 constexpr int kBufferBytes = 4 << 20;
 constexpr int kStreamBufferBytes = 128 << 10;
+constexpr std::uint16_t kFirstFreePort = 1024;
 constexpr int kBacklog = 4096;  // the kernel cuts it to net.core.somaxconn
 
 void set_option(int fd, int level, int option, int value) {
@@ -117,7 +119,8 @@ Error listen_error(const SocketAddress& address, Protocol protocol, int error) {
   switch (error) {
     case EACCES:
     case EPERM:
-      message += "; ports below 1024 need CAP_NET_BIND_SERVICE";
+      if (address.port != 0 && address.port < kFirstFreePort)
+        message += "; ports below 1024 need CAP_NET_BIND_SERVICE";
       break;
     case EADDRINUSE:
       message += "; " + describe_owner(address, protocol);

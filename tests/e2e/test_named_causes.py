@@ -3,6 +3,7 @@
 
 import json
 import os
+import pathlib
 import shutil
 import socket
 import subprocess
@@ -67,13 +68,36 @@ def test_says_that_the_admin_socket_is_for_others(workspace):
         os.chmod(folder, 0o755)
         path = f"{folder}/admin.sock"
         daemon = workspace.daemon({"admin": {"listen": f"unix:{path}"}})
-        result = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", str(binary()), "status",
-                                 "--admin", f"unix:{path}"], capture_output=True, text=True, check=False, cwd="/",
-                                timeout=seconds(20))
+        as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", str(binary())]
+        result = subprocess.run([*as_nobody, "status", "--admin", f"unix:{path}"], capture_output=True, text=True, check=False,
+                                cwd="/", timeout=seconds(20))
         assert result.returncode == 2
         assert result.stderr == (f"meshdnsd: no running daemon answers: unix:{path}: Permission denied: it is for root and the "
                                  "group meshdns\n")
         assert run_tool("status", "--config", daemon.config_path).returncode == 0
+        # A configuration that only this user may not read does not keep the daemon from its start.
+        private = pathlib.Path(folder, "private.yaml")
+        private.write_text(f'admin: {{ listen: "unix:{folder}/none.sock" }}\n')
+        private.chmod(0o600)
+        result = subprocess.run([*as_nobody, "status", "--config", str(private)], capture_output=True, text=True, check=False,
+                                cwd="/", timeout=seconds(20))
+        assert result.returncode == 2 and "does not run" not in result.stderr, result.stderr
+        assert result.stderr.startswith(f"meshdnsd: {private}: Permission denied\n")
+
+
+def test_a_signal_in_place_of_a_request_has_its_reason(workspace):
+    daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}})
+    done = run_tool("reload", "--config", daemon.config_path, "--pid", daemon.pid)
+    assert (done.returncode, done.stdout) == (0, f"sent SIGHUP to process {daemon.pid}; the log has the result: a change over TCP "
+                                              "needs the token of admin.token_file\n")
+
+
+def test_a_file_that_is_too_large_has_its_true_limit(tmp_path):
+    large = tmp_path / "large"
+    large.write_text("x" * 5000)
+    path = tmp_path / "meshdns.yaml"
+    path.write_text(f"admin: {{ token_file: {large} }}\n")
+    assert f"{large}: larger than 4 KiB\n" in run_tool("check", "--config", path).stdout
 
 
 def test_says_what_the_configuration_has_against_a_start(tmp_path):

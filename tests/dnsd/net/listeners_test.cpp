@@ -5,6 +5,7 @@
 
 #include <fstream>
 
+#include "dnsd/net/open_socket.hpp"
 #include "serving.hpp"
 #include "tests/dnsd/taken_port.hpp"
 
@@ -35,6 +36,17 @@ std::string own_program() {
   std::string name;
   std::getline(comm, name);
   return name;
+}
+
+TEST(ListenersTest, BlameACapabilityForLowPortsOnly) {
+  const auto message = [](const char* address, int error) {
+    return listen_error(*parse_socket_address(address), Protocol::Udp, error).message;
+  };
+  for (const int error : {EACCES, EPERM}) {
+    EXPECT_NE(message("127.0.0.1:53", error).find("CAP_NET_BIND_SERVICE"), std::string::npos);
+    EXPECT_EQ(message("127.0.0.1:1024", error).find("CAP_NET_BIND_SERVICE"), std::string::npos);
+    EXPECT_EQ(message("127.0.0.1:0", error).find("CAP_NET_BIND_SERVICE"), std::string::npos);
+  }
 }
 
 TEST(ListenersTest, SayWhatCannotBeBoundAndWhy) {
