@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dnsd/admin/admin_routes.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -218,11 +219,19 @@ void put_series(Json& json, const char* key, const Points& points, Value value) 
   put_list(json, key, points, [&](const auto& point) { json.Double(point.*value); });
 }
 
-void put_upstream(Json& json, const UpstreamStatus& status, const UpstreamHistory& history) {
+void put_upstream(Json& json, const UpstreamStatus& status, const History& history) {
   json.SetMaxDecimalPlaces(3);
   put(json, "server", status.name);
   put(json, "health", health_name(status));
   put(json, "rttMicroseconds", status.rtt_us);
+  // As /top has them; left out if the server has not answered lately.
+  const LatencyWindow::Buckets recent = history.latency.recent(status);
+  if (std::ranges::any_of(recent, [](std::uint64_t answers) { return answers > 0; })) {
+    json.Key("medianMs");
+    json.Double(quantile_ms(recent, 0.5));
+    json.Key("p99Ms");
+    json.Double(quantile_ms(recent, 0.99));
+  }
   put(json, "inFlight", status.in_flight);
   put(json, "queries", status.queries);
   put(json, "answers", status.answers);
@@ -244,14 +253,14 @@ void put_upstream(Json& json, const UpstreamStatus& status, const UpstreamHistor
   put(json, "lastError", status.last_error);
   if (!status.last_error.empty())
     put(json, "lastErrorSeconds", status.last_error_age.count() / 1'000);
-  const auto& points = history.points(status.name);
+  const auto& points = history.upstreams.points(status.name);
   put_series(json, "repliesPerSecond", points, &UpstreamHistory::Point::replies_per_second);
   put_series(json, "failuresPerSecond", points, &UpstreamHistory::Point::failures_per_second);
 }
 
 HttpResponse show_upstreams(const ShownDaemon& daemon) {
   return list_response(upstream_status(daemon), [&](Json& json, const UpstreamStatus& status) {
-    put_upstream(json, status, daemon.history.upstreams);
+    put_upstream(json, status, daemon.history);
   });
 }
 

@@ -174,15 +174,12 @@ function showStatus(status, cache) {
   ];
 }
 
-// `recent`: the servers that answered lately, with their latencies.
-function showUpstreams(upstreams, recent) {
-  const rows = upstreams.map(upstream => {
-    const times = recent.find(entry => entry.server === upstream.server && entry.answers > 0);
-    return marked(upstream.health !== "up", [
-      upstream.server, upstream.health, times ? `${duration(times.medianMs)}, ${duration(times.p99Ms)}` : "not measured",
-      upstream.queries, upstream.answers, upstream.timeouts,
-      upstream.lastError && `${upstream.lastError} (${ago(upstream.lastErrorSeconds)} ago)`, sparkline(upstream)]);
-  });
+function showUpstreams(upstreams) {
+  const rows = upstreams.map(upstream => marked(upstream.health !== "up", [
+    upstream.server, upstream.health,
+    "medianMs" in upstream ? `${duration(upstream.medianMs)}, ${duration(upstream.p99Ms)}` : "no answers lately",
+    upstream.queries, upstream.answers, upstream.timeouts,
+    upstream.lastError && `${upstream.lastError} (${ago(upstream.lastErrorSeconds)} ago)`, sparkline(upstream)]));
   return [table("Upstream servers", ["server", "health", "median, p99", "queries", "answers", "timeouts", "last error",
                                      "replies, failures"], rows, { isWide: true })];
 }
@@ -354,7 +351,7 @@ async function readTables() {
 function showTables() {
   byId("live").replaceChildren(
     ...pages.status ? showStatus(pages.status, pages.cache) : [],
-    ...pages.upstreams ? showUpstreams(pages.upstreams, pages.top?.upstreams ?? []) : [],
+    ...pages.upstreams ? showUpstreams(pages.upstreams) : [],
     ...pages.sources ? showSources(pages.sources) : [],
     ...pages.top ? showTop(pages.top) : [],
     ...pages.changes ? showChanges(pages.changes) : [],

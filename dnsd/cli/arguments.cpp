@@ -99,6 +99,7 @@ void add_control_commands(CLI::App& app, Arguments& arguments) {
                                  "show the state of the running daemon");
   add_control_options(*status, arguments);
   auto* json = status->add_flag("--json", control.as_json, "print JSON");
+  status->add_flag("--strict", control.strict, "exit with 3 if the daemon is degraded");
   auto* ready = status->add_flag("--ready", control.ready,
                                  "print one line, and exit with 0 if the daemon is ready, else 1");
   status

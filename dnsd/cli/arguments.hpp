@@ -17,7 +17,8 @@
 namespace meshdns::dnsd {
 
 inline constexpr std::string_view kDefaultConfigPath = "/etc/meshdns/meshdns.yaml";
-inline constexpr int kExitRefused = 1;  // the daemon refuses, or is not ready
+inline constexpr int kExitRefused = 1;   // the daemon refuses, or is not ready
+inline constexpr int kExitDegraded = 3;  // `status --strict`
 inline constexpr int kExitUsage =
     2;  // also `check` that cannot run, and a daemon that is not there
 // `run` with a configuration that cannot be used: EX_CONFIG of sysexits.h.  The systemd unit does
@@ -56,8 +57,9 @@ struct ControlArguments {
   // `status`: only this question, for a probe; not both, and not with as_json.
   bool ready = false;
   bool live = false;
-  bool once = false;  // `top`: print once, also at a terminal
-  std::string name;   // `flush`: one of both is given
+  bool strict = false;  // `status`: a degraded daemon is a failure
+  bool once = false;    // `top`: print once, also at a terminal
+  std::string name;     // `flush`: one of both is given
   std::string zone;
   std::string level;  // `log-level`; empty = show it
   int pid = 0;        // `reload`: process to signal if no admin endpoint can be used; 0 = none

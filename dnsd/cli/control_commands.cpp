@@ -158,9 +158,15 @@ struct StatusPages {
   std::string cache;
 };
 
+// "ready", or what is lost and below it the reasons.
 void put_readiness(std::ostream& out, const Document& readiness) {
   if (!readiness.IsObject()) return;
-  out << (is_set(readiness, "ready") ? "ready" : "not ready") << '\n';
+  const bool is_degraded = !elements(member(readiness, "degraded")).empty();
+  out << (!is_set(readiness, "ready") ? "not ready" : is_degraded ? "degraded" : "ready");
+  const char* separator = ": ";
+  for (const Value& effect : elements(member(readiness, "effects")))
+    out << std::exchange(separator, "; ") << shown(effect);
+  out << '\n';
   for (const Value& reason : elements(member(readiness, "reasons")))
     if (reason.IsString()) out << "  " << shown(reason) << '\n';
 }
@@ -193,11 +199,15 @@ std::string status_text(const StatusPages& pages) {
   });
   put_objects(out, parsed(pages.upstreams), "upstream servers", [&](const Value& server) {
     out << "  " << shown(member(server, "server")) << ": " << shown(member(server, "health"))
-        << ", " << std::fixed << std::setprecision(1)
-        << static_cast<double>(count_in(server, "rttMicroseconds")) / 1000 << " ms, "
-        << count_in(server, "queries") << " queries, " << count_in(server, "timeouts")
+        << std::fixed << std::setprecision(1);
+    if (member(server, "medianMs").IsNumber())
+      out << ", median " << number_in(server, "medianMs") << " ms, p99 "
+          << number_in(server, "p99Ms") << " ms";
+    out << ", " << count_in(server, "queries") << " queries, " << count_in(server, "timeouts")
         << " timeouts";
     put_error(server, ", last error: ");
+    if (member(server, "lastErrorSeconds").IsNumber())
+      out << " (" << count_in(server, "lastErrorSeconds") << " s ago)";
   });
   put_cache(out, parsed(pages.cache));
   return out.str();
@@ -361,7 +371,8 @@ int run_probe(const Arguments& arguments, std::ostream& out, std::ostream& err) 
   return is_well ? 0 : kExitRefused;
 }
 
-int run_status(const AdminClient& daemon, bool as_json, std::ostream& out, std::ostream& err) {
+int run_status(const AdminClient& daemon, const ControlArguments& control, std::ostream& out,
+               std::ostream& err) {
   const auto readiness = daemon.get("/readyz");
   if (!readiness) return say_unreachable(readiness.error(), err);
   StatusPages pages;
@@ -373,7 +384,7 @@ int run_status(const AdminClient& daemon, bool as_json, std::ostream& out, std::
     if (!reply) return say_unreachable(reply.error(), err);
     if (reply->status == 200) *page = std::move(reply->body);
   }
-  if (as_json) {
+  if (control.as_json) {
     const auto body = [](const std::string& page) { return page.empty() ? "null" : page; };
     out << indented_json(
         "{\"readiness\":" + body(pages.readiness) + ",\"sources\":" + body(pages.sources) +
@@ -381,7 +392,9 @@ int run_status(const AdminClient& daemon, bool as_json, std::ostream& out, std::
   } else {
     out << status_text(pages);
   }
-  return readiness->status == 200 ? 0 : kExitRefused;
+  if (readiness->status != 200) return kExitRefused;
+  const bool is_degraded = !elements(member(parsed(pages.readiness), "degraded")).empty();
+  return control.strict && is_degraded ? kExitDegraded : 0;
 }
 
 int say_verdict(const Document& verdict, std::ostream& out, std::ostream& err) {
@@ -503,7 +516,7 @@ int run_control(const Arguments& arguments, std::ostream& out, std::ostream& err
   const auto daemon = find_daemon(arguments);
   if (!daemon) return say_missing(arguments, daemon.error(), err);
   const ControlArguments& control = arguments.control;
-  if (arguments.command == Command::Status) return run_status(*daemon, control.as_json, out, err);
+  if (arguments.command == Command::Status) return run_status(*daemon, control, out, err);
   if (arguments.command == Command::Top) return run_top(*daemon, control, out, err);
   if (arguments.command == Command::Flush)
     return print_reply(

@@ -45,6 +45,18 @@ def test_shows_the_state(daemon):
     assert document["readiness"]["ready"] and document["upstreams"][0]["queries"] >= 1
 
 
+def test_a_degraded_daemon_begins_with_what_is_lost(daemon, workspace):
+    assert control(daemon, "status", "--strict").returncode == 0
+    workspace.write_text("broken.yaml", "kind: ServiceEntry\nspec: [")
+    eventually(lambda: control(daemon, "status").stdout.startswith("degraded"))
+    shown = control(daemon, "status")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert re.match(r"degraded: objects with errors are not in use, or not as written; changes of files:.* may be missing\n"
+                    r"  1 error in resources .*broken\.yaml", shown.stdout)
+    assert control(daemon, "status", "--strict").returncode == 3
+    assert control(daemon, "status", "--strict", "--json").returncode == 3
+
+
 def test_a_daemon_that_does_not_run_is_another_exit_status(daemon, workspace):
     workspace.forget(daemon)
     daemon.stop()
