@@ -39,7 +39,7 @@ AdminFailure connection_failure(CURL* easy, const std::string& place, const char
   curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &error);
   const auto reason = [&]() -> std::string {
     if (error == 0) return of_libcurl;
-    const std::string text = std::strerror(static_cast<int>(error));
+    std::string text = std::strerror(static_cast<int>(error));
     if (error == ECONNREFUSED) return text + ": no process listens";
     if (error == EACCES) return text + ": it is for root and the group meshdns";
     return text;

@@ -52,7 +52,7 @@ struct NamedPath {
 struct NamedFiles {
   std::vector<NamedPath> paths;
   std::function<Result<void>()> load;
-  bool is_resource = false;  // the checker reads it for whoever runs this program
+  bool is_resource = false;  // one path, which the checker reads for whoever runs this program
 };
 
 template <typename T>
@@ -68,6 +68,11 @@ Result<void> may_write(const std::string& path, int mode) {
   const std::string parent = std::filesystem::path(path).parent_path().string();
   if (::access(parent.empty() ? "." : parent.c_str(), W_OK | X_OK) == 0) return {};
   return fail(path + ": does not exist and cannot be created: " + std::strerror(errno));
+}
+
+Result<void> is_there(const std::string& path) {
+  if (::access(path.c_str(), F_OK) == 0) return {};
+  return fail(path + ": " + std::strerror(errno));
 }
 
 // Names the first file of a source that cannot be read.
@@ -113,7 +118,7 @@ class NamedFilesOf {
 
  private:
   template <typename Load>
-  void add(std::vector<NamedPath> paths, Load load, bool is_resource = false) {
+  void add(std::vector<NamedPath> paths, const Load& load, bool is_resource = false) {
     if (!paths.front().path.empty()) all_.push_back({std::move(paths), load, is_resource});
   }
   template <typename T>
@@ -241,7 +246,7 @@ class MachineCheck {
           {{{"", files_.path}}, [this] { return without_value(read_text_file(files_.path)); }});
     const NamedFilesOf named(loaded_.config);
     for (const NamedFiles& files : named.all()) {
-      const auto read = files.is_resource ? Result<void>() : files.load();
+      const auto read = files.is_resource ? is_there(files.paths.front().path) : files.load();
       if (read)
         check_for_user(files);
       else
