@@ -27,7 +27,7 @@ struct Readiness {
   bool is_ready() const { return not_ready.empty(); }
   // The reason that matters most; empty: there is none.
   std::string_view first_reason() const;
-  // What is lost now, the worst first, each once; empty: nothing is.
+  // Returns what is lost now, the worst first, each once; empty: nothing is.
   std::vector<std::string> effects() const;
 };
 

@@ -24,7 +24,7 @@ constexpr const char* kNotSaved = "the state is not saved for the next start";
 void note_unreadable(std::vector<Problem>& troubles, const char* key, const std::string& file) {
   if (!file.empty() && access(file.c_str(), R_OK) != 0)
     troubles.push_back({std::string(key) + ": cannot read " + file + ": " + std::strerror(errno),
-                        "the next start will fail, or miss a file of the configuration"});
+                        std::string(key) + " is not in use, or as it was before"});
 }
 
 // Why the server is of no use now; empty: it may answer.

@@ -48,7 +48,7 @@ def test_shows_the_state(daemon):
 def test_a_degraded_daemon_begins_with_what_is_lost(daemon, workspace):
     assert control(daemon, "status", "--strict").returncode == 0
     workspace.write_text("broken.yaml", "kind: ServiceEntry\nspec: [")
-    eventually(lambda: control(daemon, "status").stdout.startswith("degraded"))
+    eventually(lambda: control(daemon, "status").stdout.startswith("degraded: objects with errors"))
     shown = control(daemon, "status")
     assert (shown.returncode, shown.stderr) == (0, "")
     assert re.match(r"degraded: objects with errors are not in use, or not as written; changes of files:.* may be missing\n"

@@ -42,7 +42,8 @@ def test_is_not_ready_while_it_answers_what_is_in_flight(workspace):
         eventually(lambda: set(NAMES) <= {r.name for r in upstream.received()}, 3, 0.01)
         daemon.process.send_signal(signal.SIGTERM)
         daemon.wait_for_log("stopping")
-        assert daemon.get("/readyz") == (503, '{"ready":false,"reasons":["stopping"],"notReady":["stopping"]}\n')
+        assert daemon.get("/readyz") == (503, '{"ready":false,"reasons":["stopping"],"notReady":["stopping"],'
+                                              '"effects":["this daemon is ending"]}\n')
         assert daemon.get("/healthz")[0] == 200
         assert "meshdns_ready 0" in daemon.get("/metrics")[1]
         assert not any(future.done() for future in asked), "all of that was before the first answer"

@@ -18,7 +18,9 @@ class OwnSocketTest : public testing::TestWithParam<std::tuple<const char*, int>
   OwnSocketTest() {
     bind(server_);
     bind(client_);
-    if (is_tcp()) EXPECT_EQ(::listen(server_.get(), 1), 0);
+    if (is_tcp()) {
+      EXPECT_EQ(::listen(server_.get(), 1), 0);
+    }
   }
   static int type() { return std::get<1>(GetParam()); }
   static bool is_tcp() { return type() == SOCK_STREAM; }
