@@ -195,7 +195,7 @@ void ServedAddresses::replace_admin_of(pid_t other) {
 }
 
 void ServedAddresses::open_free_admin() {
-  static_cast<void>(admin_.serve_at(config_.admin.listen));  // open_admin() tries the others again
+  if (!admin_.serve_at(config_.admin.listen)) return;  // open_admin() tries the others again
 }
 
 void ServedAddresses::leave_admin_ports() {

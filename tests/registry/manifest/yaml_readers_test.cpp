@@ -120,8 +120,8 @@ TEST(YamlReadersTest, GiveOneTreeForEachFeatureOfYaml) {
                                  "a: 'x'\r\nb: y\r\n",
                                  "- - - deep\n",
                                  "%YAML 1.2\n---\na: 1\n",
-                                 "\xEF\xBB\xBF"
-                                 "a: 1\n",
+                                 ("\xEF\xBB\xBF"
+                                  "a: 1\n"),
                                  "a: 0x1F\nb: 0o17\nc: .inf\nd: 1e3\n",
                                  "a: yes\nb: No\nc: TRUE\n",
                                  "a: [1,\n  2,\n  3]\nb: 4\n"}) {
