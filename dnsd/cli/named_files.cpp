@@ -25,8 +25,8 @@
 #include "dnsd/config/config.hpp"
 #include "dnsd/config/cookie_secrets.hpp"
 #include "dnsd/config/hosts_file.hpp"
-#include "dnsd/config/resolv_conf.hpp"
 #include "dnsd/config/values.hpp"
+#include "dnsd/net/open_socket.hpp"
 #include "registry/base/printable.hpp"
 #include "registry/base/result.hpp"
 #include "registry/source/file_source.hpp"
@@ -255,16 +255,12 @@ class MachineCheck {
   }
 
   void check_addresses() {
-    const auto own = local_addresses();
     const std::vector<SocketAddress>& listen = loaded_.config.server.listen;
     for (std::size_t i = 0; i < listen.size(); ++i) {
       const SocketAddress& address = listen[i];
       sockaddr_storage unused{};
       const auto with_zone = address.to_sockaddr(unused);
-      const bool is_here = address.ip.is_unspecified() ||
-                           (address.ip.is_v4() && address.ip.is_loopback()) ||
-                           std::ranges::find(own, address.ip) != own.end();
-      if (is_here && with_zone) continue;
+      if (with_zone && is_on_this_machine(address)) continue;
       report(Severity::Warning, "server.listen[" + std::to_string(i) + "]",
              with_zone
                  ? address.to_string() +

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "dnsd/config/resolv_conf.hpp"
+#include "dnsd/net/open_socket.hpp"
 #include "dnsd/net/port_owner.hpp"
 
 namespace meshdns::dnsd {
@@ -33,6 +34,7 @@ std::vector<SocketAddress> addresses_of(std::span<const SocketAddress> listening
 std::string reason_for(const SocketAddress& address) {
   if (const auto other = other_owner(address, Protocol::Udp))
     return "process " + std::to_string(other->pid) + " (" + other->program + ") has the port, too";
+  if (!is_on_this_machine(address)) return "no interface of this machine has the address";
   return "a rule of this machine takes them: the hostPort of a Pod, kube-proxy in IPVS mode, or a "
          "firewall";
 }

@@ -113,6 +113,15 @@ std::shared_ptr<ListenSocket> socket_of(FileDescriptor fd, const SocketAddress& 
 
 }  // namespace
 
+bool is_on_this_machine(const SocketAddress& address) {
+  sockaddr_storage name{};
+  const auto size = SocketAddress{address.ip, 0, address.zone}.to_sockaddr(name);
+  if (!size) return false;
+  const FileDescriptor fd(::socket(name.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  return !fd || ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&name), *size) == 0 ||
+         errno != EADDRNOTAVAIL;
+}
+
 Error listen_error(const SocketAddress& address, Protocol protocol, int error) {
   std::string message = "cannot listen on " + address.to_string() + " (" + name_of(protocol) +
                         "): " + std::strerror(error);

@@ -40,6 +40,9 @@ std::shared_ptr<ListenSocket> adopt_socket(FileDescriptor fd, const SocketAddres
 // Says that `address` cannot be used, why, and what helps.  `error`: an errno.
 Error listen_error(const SocketAddress& address, Protocol protocol, int error);
 
+// Returns false if this machine does not have the address, on an interface or by a local route.
+bool is_on_this_machine(const SocketAddress& address);
+
 // The address of a bound internet socket; nullopt for other descriptors.
 std::optional<SocketAddress> bound_address(int fd);
 bool is_udp(int fd);

@@ -56,6 +56,12 @@ TEST_F(AddressReachTest, FindsAnAddressThatQueriesDoNotReachAndItsReturn) {
   EXPECT_THAT(watch_.troubles(), IsEmpty());
 }
 
+TEST_F(AddressReachTest, BlamesNoRuleForAnAddressThatTheMachineDoesNotHave) {
+  addresses_ = {*parse_socket_address("192.0.2.77:53")};
+  pass(AddressReach::kLost + 1, false);
+  EXPECT_THAT(watch_.troubles(), ElementsAre(HasSubstr("no interface of this machine")));
+}
+
 TEST_F(AddressReachTest, DoesNotBlameOthersForWhatMayBeItsOwnFault) {
   pass(30, false, false);
   EXPECT_THAT(watch_.troubles(), IsEmpty());
