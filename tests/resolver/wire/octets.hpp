@@ -72,6 +72,7 @@ class Message {
     return u16(code).u16(static_cast<unsigned>(value.size())).text(value);
   }
 
+  // NOLINTNEXTLINE(google-explicit-constructor): a message is written where octets are expected
   operator const Octets&() const { return octets_; }
   const Octets& octets() const { return octets_; }
   std::string string() const { return {octets_.begin(), octets_.end()}; }
