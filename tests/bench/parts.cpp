@@ -79,7 +79,7 @@ Registry& shared_registry(std::size_t services) {
   return *registry;
 }
 
-void ReadQuery(benchmark::State& state) {
+void read_query(benchmark::State& state) {
   std::vector<std::uint8_t> octets(512);
   octets.resize(wire::build_query(
       octets,
@@ -87,9 +87,9 @@ void ReadQuery(benchmark::State& state) {
   wire::QueryMessage query;
   for (auto _ : state) benchmark::DoNotOptimize(wire::parse_query(octets, query));
 }
-BENCHMARK(ReadQuery);
+BENCHMARK(read_query);
 
-void LookUp(benchmark::State& state) {
+void look_up(benchmark::State& state) {
   const auto services = static_cast<std::size_t>(state.range(0));
   const auto snapshot = shared_registry(services).current();
   std::vector<std::string> names;
@@ -101,7 +101,7 @@ void LookUp(benchmark::State& state) {
     if (++next == names.size()) next = 0;
   }
 }
-BENCHMARK(LookUp)->Arg(1'000)->Arg(10'000)->Arg(100'000);
+BENCHMARK(look_up)->Arg(1'000)->Arg(10'000)->Arg(100'000);
 
 void commit_changes(benchmark::State& state, Registry& registry) {
   const auto services = static_cast<std::size_t>(state.range(0));
@@ -116,13 +116,13 @@ void commit_changes(benchmark::State& state, Registry& registry) {
 }
 
 // One EndpointSlice of ten addresses changes one of them; the snapshot before is let go.
-void CommitOneChange(benchmark::State& state) {
+void commit_one_change(benchmark::State& state) {
   commit_changes(state, shared_registry(static_cast<std::size_t>(state.range(0))));
 }
-BENCHMARK(CommitOneChange)->Arg(1'000)->Arg(10'000)->Arg(100'000)->Unit(benchmark::kMicrosecond);
+BENCHMARK(commit_one_change)->Arg(1'000)->Arg(10'000)->Arg(100'000)->Unit(benchmark::kMicrosecond);
 
 // The same, and what the kernel has answered with before does not hold any more.
-void CommitOneChangeWithKernelAnswers(benchmark::State& state) {
+void commit_one_change_with_kernel_answers(benchmark::State& state) {
   Registry& registry = shared_registry(static_cast<std::size_t>(state.range(0)));
   std::vector<std::uint64_t> counters(MESHDNS_SLOTS);
   dnsd::AnswerSlots slots(counters, {});
@@ -133,7 +133,7 @@ void CommitOneChangeWithKernelAnswers(benchmark::State& state) {
   commit_changes(state, registry);
   registry.set_before_publish(nullptr);
 }
-BENCHMARK(CommitOneChangeWithKernelAnswers)
+BENCHMARK(commit_one_change_with_kernel_answers)
     ->Arg(1'000)
     ->Arg(10'000)
     ->Arg(100'000)
@@ -194,14 +194,14 @@ void commit_workload(benchmark::State& state, std::size_t i) {
 }
 
 // A WorkloadEntry changes that no host selects, or that one of 200 does.
-void CommitUnselectedWorkload(benchmark::State& state) {
+void commit_unselected_workload(benchmark::State& state) {
   commit_workload(state, kSelectors * kSelectedByEach);
 }
-BENCHMARK(CommitUnselectedWorkload)->Arg(5'000)->Arg(20'000)->Unit(benchmark::kMicrosecond);
-void CommitSelectedWorkload(benchmark::State& state) { commit_workload(state, 0); }
-BENCHMARK(CommitSelectedWorkload)->Arg(5'000)->Arg(20'000)->Unit(benchmark::kMicrosecond);
+BENCHMARK(commit_unselected_workload)->Arg(5'000)->Arg(20'000)->Unit(benchmark::kMicrosecond);
+void commit_selected_workload(benchmark::State& state) { commit_workload(state, 0); }
+BENCHMARK(commit_selected_workload)->Arg(5'000)->Arg(20'000)->Unit(benchmark::kMicrosecond);
 
-void ReadManifests(benchmark::State& state) {
+void read_manifests(benchmark::State& state) {
   const std::string text = manifests(1000);
   for (auto _ : state) {
     Transaction transaction;
@@ -210,7 +210,7 @@ void ReadManifests(benchmark::State& state) {
   }
   state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations()) * 3001);
 }
-BENCHMARK(ReadManifests)->Unit(benchmark::kMillisecond);
+BENCHMARK(read_manifests)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace meshdns::bench

@@ -112,7 +112,7 @@ void ScriptedNetwork::start_timer(uv_timer_t* timer, uv_timer_cb callback, std::
 
 using meshdns::fuzz::ScriptedNetwork;
 
-// NOLINTBEGIN(bugprone-reserved-identifier): the linker's names.
+// NOLINTBEGIN(bugprone-reserved-identifier, readability-identifier-naming): the linker's names.
 extern "C" {
 
 int __wrap_socket(int domain, int type, int) {
@@ -148,4 +148,4 @@ void __wrap_uv_close(uv_handle_t* handle, uv_close_cb callback) {
   __real_uv_close(handle, callback);
 }
 }
-// NOLINTEND(bugprone-reserved-identifier)
+// NOLINTEND(bugprone-reserved-identifier, readability-identifier-naming)

@@ -122,7 +122,6 @@ std::string Cluster::slice_json(unsigned service) const {
           R"("},"addressType":"IPv4","endpoints":[)";
   for (unsigned i = 0; i < endpoints_; ++i) {
     if (i > 0) json += ',';
-    const std::string pod = std::to_string(service * endpoints_ + i);
     json +=
         R"({"addresses":[")" + text_of(current_[std::size_t{service} * endpoints_ + i]) +
         R"("],"conditions":{"ready":true,"serving":true,"terminating":false},"targetRef":{"kind":"Pod","namespace":")" +

@@ -37,7 +37,7 @@ std::string address_of(const AdminEndpoint& endpoint) {
 const AdminAddress kAnyPort = SocketAddress{*IpAddress::parse("127.0.0.1"), 0, ""};
 
 class AdminEndpointTest : public testing::Test {
- public:
+ protected:
   explicit AdminEndpointTest(const HttpDeadlines& deadlines = {})
       : endpoint_(&loop_, "admin.listen", routes, deadlines) {
     uv_loop_init(&loop_);

@@ -24,10 +24,8 @@ namespace meshdns::dnsd {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::AllOf;
 using testing::EndsWith;
 using testing::HasSubstr;
-using testing::Not;
 
 TEST(LogPayloadTest, IsMessageAndFieldsInText) {
   EXPECT_EQ(

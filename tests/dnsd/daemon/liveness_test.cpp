@@ -14,7 +14,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 class LivenessTest : public testing::Test {
- public:
+ protected:
   // A second passes, in which the given workers' loops turned.
   void pass(bool first, bool second) {
     now_ += 1s;

@@ -12,7 +12,7 @@ namespace {
 using namespace std::chrono_literals;
 
 class OverloadTest : public testing::Test {
- public:
+ protected:
   // A second passes, in which this happens so often; what is said then.
   std::string pass(std::uint64_t refused, std::uint64_t evicted = 0) {
     now_ += 1s;

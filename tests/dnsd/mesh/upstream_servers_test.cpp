@@ -18,7 +18,7 @@ using testing::IsEmpty;
 
 // Files as on a machine with systemd-resolved and NetworkManager, of which any may be missing.
 class UpstreamServersTest : public testing::Test {
- public:
+ protected:
   UpstreamServersTest() {
     std::string name = (std::filesystem::temp_directory_path() / "meshdns-XXXXXX").string();
     directory_ = ::mkdtemp(name.data());

@@ -15,18 +15,18 @@ class HeldQueriesTest : public testing::Test {
   // The number of the query that waits; 0: it may not.
   std::uint64_t hold(const std::string& client) {
     wire::QueryMessage query;
-    query.question = question;
+    query.question = question_;
     ReplyTo reply_to;
     reply_to.client.address = *IpAddress::parse(client);
     QueryState state;
     state.query = &query;
     state.reply_to = &reply_to;
     std::uint64_t number = 0;
-    return held.add(state, number) != nullptr ? number : 0;
+    return held_.add(state, number) != nullptr ? number : 0;
   }
 
-  std::array<std::uint8_t, 5> question{0, 0, 1, 0, 1};
-  HeldQueries held{5, 2};
+  std::array<std::uint8_t, 5> question_{0, 0, 1, 0, 1};
+  HeldQueries held_{5, 2};
 };
 
 TEST_F(HeldQueriesTest, CountsTheAddressesOfOneIpv6NetworkAsOneClient) {
@@ -35,7 +35,7 @@ TEST_F(HeldQueriesTest, CountsTheAddressesOfOneIpv6NetworkAsOneClient) {
   EXPECT_NE(hold("2001:db8:0:1:ffff::2"), 0u);
   EXPECT_EQ(hold("2001:db8:0:1::3"), 0u);
   EXPECT_NE(hold("2001:db8:0:2::3"), 0u);  // another /64
-  held.remove(first);
+  held_.remove(first);
   EXPECT_NE(hold("2001:db8:0:1::3"), 0u);
 }
 

@@ -36,7 +36,6 @@ using registry::KubeService;
 using registry::Pod;
 using registry::Registry;
 using registry::Resolution;
-using registry::Resource;
 using registry::ServiceEntry;
 using registry::Sidecar;
 using registry::Transaction;

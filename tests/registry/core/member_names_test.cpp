@@ -123,7 +123,8 @@ TEST_F(MemberNamesTest, TheHistoryDoesNotMatter) {
     const std::string host = "m" + std::to_string(member) + ".db." + ns_of(ns);
     switch (pick(3)) {
       case 0:
-        if ((services[ns] = !services[ns]))
+        services[ns] = !services[ns];
+        if (services[ns])
           registry_.load(headless("db", ns_of(ns)));
         else
           registry_.remove({Kind::Service, "", ns_of(ns), "db"});
@@ -139,7 +140,8 @@ TEST_F(MemberNamesTest, TheHistoryDoesNotMatter) {
                                                   : "m1"));
         break;
       default:
-        if ((claims[{ns, member}] = !claims[{ns, member}]))
+        claims[{ns, member}] = !claims[{ns, member}];
+        if (claims[{ns, member}])
           registry_.load(claim(host, "net"));
         else
           registry_.remove({Kind::ServiceEntry, "", "net", "c-" + host});

@@ -13,8 +13,6 @@
 namespace meshdns::wire {
 namespace {
 
-using testing::Test;
-
 // A query in the front of a buffer, as a datagram lies, and a writer on the same memory.
 class Reply {
  public:
@@ -215,7 +213,7 @@ TEST(MessageWriterTest, WritesWholeRecordsOrNothing) {
           case 2:
             fits = reply->add_txt(Section::Answer, kQuestion, 1, strings);
             break;
-          case 3:
+          default:
             fits = reply->add_soa(Section::Answer, name, 1, "ns.example.com", "x.example.com", 1, 2,
                                   3, 4, 5);
             break;

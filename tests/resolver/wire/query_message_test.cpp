@@ -9,12 +9,7 @@
 namespace meshdns::wire {
 namespace {
 
-constexpr auto Ok = ParseOutcome::Ok;
-constexpr auto Drop = ParseOutcome::Drop;
-constexpr auto FormErr = ParseOutcome::FormErr;
-constexpr auto NotImp = ParseOutcome::NotImp;
-constexpr auto BadVers = ParseOutcome::BadVers;
-constexpr auto CookieOnly = ParseOutcome::CookieOnly;
+using enum ParseOutcome;
 
 ParseOutcome outcome_of(const Octets& datagram) {
   // Exactly as much memory as octets: a sanitizer sees the first one read beyond.
@@ -324,7 +319,7 @@ TEST(QueryMessageTest, DrawsTheLineAtLabelsOf63AndNamesOf255) {
     message.header(0x0100, 1);
     for (int i = 0; i < 3; ++i) message.u8(63).text(label(63));
     message.u8(static_cast<unsigned>(last)).text(label(last)).u8(0).u16(1).u16(1);
-    const std::size_t name = 3 * 64 + last + 2;
+    const std::size_t name = std::size_t{3} * 64 + last + 2;
     EXPECT_EQ(outcome_of(message), name <= 255 ? Ok : FormErr) << name;
   }
   for (int labels = 125; labels <= 130; ++labels) {

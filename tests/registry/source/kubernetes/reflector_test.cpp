@@ -13,7 +13,6 @@ namespace meshdns::registry::kubernetes {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::Not;
 using Trouble = ReflectorStatus::Trouble;
 
 std::string bare_object(std::string_view name, int version) {
