@@ -62,7 +62,8 @@ class PublishedHealth {
   mutable std::mutex mutex_;
   // Guarded by mutex_.
   std::string complaint_;
-  Readiness readiness_{.not_ready = {{"starting", "names of the mesh may be missing"}}, .degraded = {}};
+  Readiness readiness_{.not_ready = {{"starting", "names of the mesh may be missing"}},
+                       .degraded = {}};
   Time suspect_;       // the last beat that a check found too old
   Time suspected_at_;  // when it first did
 };

@@ -38,7 +38,8 @@ std::optional<Field> read_spec(Object& object, const Fields& fields, std::string
 enum class NameRule : std::uint8_t { Label, Subdomain };
 
 // Fills object.meta and the other fields from metadata.
-void read_metadata(Object& object, NameRule rule, bool is_namespaced, const ManifestOptions& options);
+void read_metadata(Object& object, NameRule rule, bool is_namespaced,
+                   const ManifestOptions& options);
 
 // Each reads one kind.  Errors are in object.report; the result is only valid if the report refuses
 // nothing.

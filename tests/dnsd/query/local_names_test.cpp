@@ -143,12 +143,12 @@ TEST(Dns64Test, AsksForIpv4WhereNoIpv6AddressIs) {
   using test::question;
   using test::record;
   using test::response;
-  constexpr Millis kNow = 1'000'000;
+  constexpr Millis kAsked = 1'000'000;
   const auto asked = question("www.example.org.", wire::Type::Aaaa);
   const auto lacks = [&](const std::vector<wire::ResponseRecord>& answer) {
     auto message = response(asked, {});
     message.answer = answer;
-    return lacks_ipv6(*cached(message, kNow));
+    return lacks_ipv6(*cached(message, kAsked));
   };
   const wire::ResponseRecord alias = record("www.example.org. 60 CNAME a.example.org.");
   const wire::ResponseRecord real = record("a.example.org. 60 AAAA 2001:db8::1");
@@ -159,13 +159,13 @@ TEST(Dns64Test, AsksForIpv4WhereNoIpv6AddressIs) {
   EXPECT_FALSE(lacks({alias, mapped, real}));
   EXPECT_TRUE(lacks({alias, record("a.example.org. 60 TXT text")}));
   constexpr std::string_view kSoa = "example.org. 60 SOA 60";
-  EXPECT_TRUE(lacks_ipv6(*cached(response(asked, {}, {kSoa}), kNow)));
-  EXPECT_FALSE(lacks_ipv6(*cached(response(asked, {}, {kSoa}, wire::Rcode::NxDomain), kNow)));
+  EXPECT_TRUE(lacks_ipv6(*cached(response(asked, {}, {kSoa}), kAsked)));
+  EXPECT_FALSE(lacks_ipv6(*cached(response(asked, {}, {kSoa}, wire::Rcode::NxDomain), kAsked)));
   for (const bool is_unreachable : {false, true}) {
     FailureText text;
     text.text = "test";
     text.unreachable = is_unreachable;
-    const MessageRef failure = build_failure(CacheKey(asked, false, false), text, kNow);
+    const MessageRef failure = build_failure(CacheKey(asked, false, false), text, kAsked);
     EXPECT_EQ(lacks_ipv6(*failure), !is_unreachable);
   }
 }
