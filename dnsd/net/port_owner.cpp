@@ -7,6 +7,7 @@
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -192,8 +193,10 @@ bool is_own_socket(const Peer& client) {
   inet_diag_msg socket{};
   std::memcpy(&header, reply.data(), sizeof header);
   std::memcpy(&socket, reply.data() + NLMSG_HDRLEN, sizeof socket);
-  // A socket that is bound and not connected is found, too, and has no other end.
-  return header.nlmsg_type == SOCK_DIAG_BY_FAMILY && socket.id.idiag_sport == htons(client.port) &&
+  // A socket that is bound and not connected is found, too, and has no other end; and so is the
+  // rest of a TCP connection that its program has closed.
+  return header.nlmsg_type == SOCK_DIAG_BY_FAMILY && socket.idiag_state == TCP_ESTABLISHED &&
+         socket.id.idiag_sport == htons(client.port) &&
          socket.id.idiag_dport == htons(client.local_port);
 }
 

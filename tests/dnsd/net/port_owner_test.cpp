@@ -62,6 +62,15 @@ TEST_P(OwnSocketTest, DoesNotTakeASocketForAnother) {
   EXPECT_FALSE(is_own_socket(no_server));
 }
 
+// The kernel keeps what is left of a connection for a while, and a rule for NAT may give a packet
+// its port.
+TEST_P(OwnSocketTest, DoesNotTakeAConnectionThatIsClosed) {
+  connect();
+  const Peer closed = peer();
+  client_ = FileDescriptor();
+  EXPECT_FALSE(is_own_socket(closed));
+}
+
 TEST_P(OwnSocketTest, DoesNotTakeAServerForAClient) {
   Peer server = peer();
   server.port = server.local_port;
