@@ -88,6 +88,7 @@ class FileSource::Engine : public std::enable_shared_from_this<FileSource::Engin
   WatchedName place_of(const inotify_event& event, std::string_view name) const;
   void note_writer(WatchedName place, bool has_written);
   void place_writers();
+  Milliseconds quiet_of(const Writer& writer) const;
   void forget_quiet_writers();
 
   void look_when_calm();
@@ -215,7 +216,12 @@ void FileSource::Engine::note_writer(WatchedName place, bool has_written) {
   auto& writer = writers_.try_emplace(std::move(place), Writer{now(), now()}).first->second;
   writer.last = now();
   writer.has_written = has_written;
-  want_round(options_.writer_quiet);
+  want_round(quiet_of(writer));
+}
+
+// The pause after which a file counts as complete though nobody has closed it.
+Milliseconds FileSource::Engine::quiet_of(const Writer& writer) const {
+  return writer.has_written ? options_.writer_quiet : options_.new_name_quiet;
 }
 
 // Writes that were heard while the round added the watch of the file get the file's name.
@@ -232,10 +238,9 @@ void FileSource::Engine::place_writers() {
 void FileSource::Engine::forget_quiet_writers() {
   std::erase_if(writers_, [this](const auto& entry) {
     const Writer& writer = entry.second;
-    return now() - writer.last >= options_.writer_quiet || now() - writer.first >= kLongestWrite;
+    return now() - writer.last >= quiet_of(writer) || now() - writer.first >= kLongestWrite;
   });
-  for (const auto& [place, writer] : writers_)
-    want_round(writer.last + options_.writer_quiet - now());
+  for (const auto& [place, writer] : writers_) want_round(writer.last + quiet_of(writer) - now());
 }
 
 // Several files that change together are looked at together, so that an object which moves from one

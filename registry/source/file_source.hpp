@@ -53,6 +53,9 @@ struct FileSourceOptions {
   std::chrono::milliseconds removal_grace{250};
   // A file that a writer holds open is left alone until it is closed or was quiet for this long.
   std::chrono::milliseconds writer_quiet{3'000};
+  // A new name of which no write was heard: its writer has not begun, or it is a link to a file
+  // that is complete.
+  std::chrono::milliseconds new_name_quiet{250};
 
   std::size_t max_file_bytes = std::size_t{64} << 20;
   std::size_t max_files = 100'000;

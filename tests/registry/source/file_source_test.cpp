@@ -464,6 +464,7 @@ TEST_F(FileSourceTest, ANewFileIsReadWhenItsWriterClosesAndALinkToACompleteFileB
   write(dir_ / "old.yaml", "v0\n");
   FileSourceOptions patient = options(dir_);
   patient.writer_quiet = milliseconds{600'000};
+  patient.new_name_quiet = milliseconds{600'000};
   open(patient);
   ASSERT_TRUE(becomes("old.yaml: v0"));
   fs::rename(dir_ / "old.yaml", dir_ / "old.yaml~");  // as vim does
@@ -482,6 +483,17 @@ TEST_F(FileSourceTest, ANewFileIsReadWhenItsWriterClosesAndALinkToACompleteFileB
   created.close();
   EXPECT_TRUE(
       becomes("link.yaml: linked | new.yaml: half | old.yaml: half whole | wakes.yaml: wakes"));
+}
+
+TEST_F(FileSourceTest, AFileThatMovesInByALinkIsReadThoughNobodyWritesIt) {
+  FileSourceOptions patient = options(dir_);
+  patient.writer_quiet = milliseconds{600'000};
+  open(patient);
+  ASSERT_TRUE(run_until([this] { return registry_.complete; }));
+  write(base_ / "complete", "moved\n");
+  fs::create_hard_link(base_ / "complete", dir_ / "a.yaml");
+  fs::remove(base_ / "complete");
+  EXPECT_TRUE(becomes("a.yaml: moved"));
 }
 
 // Its directory reports no writes, but while the file is missing.
