@@ -53,6 +53,13 @@ void note_useless(std::vector<Problem>& troubles, const std::string& zone, const
     troubles.push_back({zone + ": no server answers: " + reasons, names + kUnlessCached});
 }
 
+// The names whose servers are those of the zone: another one may lie below it.
+std::string names_below(const std::string& zone, const UpstreamConfig& upstream) {
+  const bool is_divided = std::ranges::any_of(
+      upstream.zones, [&](const auto& other) { return other.first.ends_with("." + zone); });
+  return "names below " + zone + (is_divided ? " that are in no other zone of upstream.zones" : "");
+}
+
 std::string changes_of(const std::string& source) {
   return "changes of " + source + " may be missing";
 }
@@ -75,7 +82,9 @@ std::vector<Problem> file_troubles(const Config& config, const std::string& conf
 
 std::vector<Problem> upstream_troubles(const UpstreamConfig& upstream,
                                        std::span<const UpstreamStatus> statuses) {
-  const std::string outside = "names outside the mesh";
+  const std::string outside = upstream.zones.empty() || upstream.zones.contains("")
+                                  ? "names outside the mesh"
+                                  : "names outside the mesh that are in no zone of upstream.zones";
   std::vector<Problem> troubles;
   if (upstream.servers.empty() && !upstream.zones.contains(""))
     troubles.push_back(
@@ -85,7 +94,7 @@ std::vector<Problem> upstream_troubles(const UpstreamConfig& upstream,
   note_useless(troubles, "upstream", outside, upstream.servers, statuses);
   for (const auto& [zone, servers] : upstream.zones)
     note_useless(troubles, "upstream.zones " + (zone.empty() ? "." : zone),
-                 zone.empty() ? outside : "names below " + zone, servers, statuses);
+                 zone.empty() ? outside : names_below(zone, upstream), servers, statuses);
   return troubles;
 }
 

@@ -87,7 +87,8 @@ def test_the_effects_are_what_queries_see(workspace):
     def effects(path="/readyz"):
         return daemon.get_json(path).get("effects", [])
 
-    eventually(lambda: effects() == ["names outside the mesh are not answered, unless they are in the cache",
+    eventually(lambda: effects() == ["names outside the mesh that are in no zone of upstream.zones are not answered, "
+                                     "unless they are in the cache",
                                      "objects with errors are not in use, or not as written",
                                      f"changes of files:{workspace.resources} may be missing"])
     assert daemon.ask("good.example.org.").addresses() == ["10.0.0.7"]

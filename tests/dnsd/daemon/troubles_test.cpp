@@ -95,8 +95,14 @@ TEST(UpstreamTroublesTest, SayWhichNamesAreLost) {
   config.zones["corp.example"] = {server("192.0.2.3")};
   const auto troubles = upstream_troubles(config, statuses());
   ASSERT_EQ(troubles.size(), 2U);
-  EXPECT_THAT(troubles[0].effect, StartsWith("names outside the mesh are not answered"));
+  EXPECT_THAT(
+      troubles[0].effect,
+      StartsWith("names outside the mesh that are in no zone of upstream.zones are not answered"));
   EXPECT_THAT(troubles[1].effect, StartsWith("names below corp.example are not answered"));
+  config.zones["b.corp.example"] = {server("192.0.2.1")};
+  EXPECT_THAT(
+      upstream_troubles(config, statuses())[1].effect,
+      StartsWith("names below corp.example that are in no other zone of upstream.zones are"));
 }
 
 TEST(UpstreamTroublesTest, AreNoServersUnlessAZoneHasAllNames) {
