@@ -227,10 +227,8 @@ void put_upstream(Json& json, const UpstreamStatus& status, const History& histo
   // As /top has them; left out if the server has not answered lately.
   const LatencyWindow::Buckets recent = history.latency.recent(status);
   if (std::ranges::any_of(recent, [](std::uint64_t answers) { return answers > 0; })) {
-    json.Key("medianMs");
-    json.Double(quantile_ms(recent, 0.5));
-    json.Key("p99Ms");
-    json.Double(quantile_ms(recent, 0.99));
+    put_number(json, "medianMs", quantile_ms(recent, 0.5));
+    put_number(json, "p99Ms", quantile_ms(recent, 0.99));
   }
   put(json, "inFlight", status.in_flight);
   put(json, "queries", status.queries);
