@@ -19,7 +19,7 @@ struct LoadedConfig {
   Config config;  // to be used only if valid()
   // In the order of the text; each prints as `PATH:LINE: error: KEY: message`.
   std::vector<registry::Finding> findings;
-  // Of the keys that the text has: "sources[0].files.path" -> 12.
+  // The line of each key in the text: "sources[0].files.path" -> 12.
   std::map<std::string, std::uint32_t, std::less<>> lines;
   bool valid() const;  // no finding is an error
 };

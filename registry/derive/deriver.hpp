@@ -266,7 +266,7 @@ class Deriver {
   void add_name(std::string_view name, const ServiceEntry& entry, std::uint32_t weight,
                 const NetworkScope& scope, EndpointList& list);
 
-  // Of an endpoint, by the names of the service's ports.
+  // The port numbers of an endpoint, by the names of the service's ports.
   using PortNumbers = std::vector<std::pair<std::string, std::uint16_t>>;
   static std::vector<ServicePort> ports_at(std::vector<ServicePort> ports, const PortNumbers& own);
   // The list's subset for endpoints that have the entry's ports with the numbers of `own`.

@@ -57,7 +57,7 @@ class FakeRegistry : public SourceSink {
       for (const auto& [key, text] : held->second) texts.insert(text);
     return texts;
   }
-  // Of all origins.
+  // The texts of all origins together.
   Texts texts() const {
     Texts texts;
     for (const auto& [origin, held] : origins) texts.merge(texts_of(origin));
