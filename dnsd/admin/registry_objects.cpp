@@ -113,13 +113,12 @@ void put_service(Json& json, const registry::Registry& registry, std::string_vie
 
 void put_endpoints(Json& json, const registry::Registry& registry, std::string_view host,
                    const ServiceRecord& record) {
-  static const std::vector<std::string> kNoNames;
   json.StartObject();
   put(json, "hostname", host);
   put_id_members(json, id_of(host, record));
   put_objects(json, "endpoints", instances_of(registry, record),
               [&](const ServiceInstance& instance) { put_instance(json, instance); });
-  put(json, "resolvedNames", record.details ? record.details->resolved_names : kNoNames);
+  put(json, "resolvedNames", record.resolved_names());
   put_addresses(json, "addresses", answers_of(record));
   json.EndObject();
 }

@@ -47,10 +47,6 @@ std::vector<std::string> namespaces_of(const registry::ExportSet& exports) {
   return names;
 }
 
-std::vector<std::string> names_behind(const ServiceRecord& service) {
-  return service.details ? service.details->resolved_names : std::vector<std::string>();
-}
-
 std::string answer_of(const ServiceRecord& service) {
   switch (service.answer) {
     case AnswerKind::Vips:
@@ -65,9 +61,9 @@ std::string answer_of(const ServiceRecord& service) {
     case AnswerKind::Forward:
       return "forwarded";
     case AnswerKind::Pending:
-      return "waits for the addresses of " + first_of(names_behind(service));
+      return "waits for the addresses of " + first_of(service.resolved_names());
     case AnswerKind::Unresolvable:
-      return "SERVFAIL: no address of " + first_of(names_behind(service));
+      return "SERVFAIL: no address of " + first_of(service.resolved_names());
   }
   return {};
 }
@@ -113,7 +109,7 @@ bool same_members(const ServiceRecord& a, const ServiceRecord& b) {
 
 // Returns whether nothing but the result of look-ups differs.
 bool is_looked_up_again(const ServiceRecord& a, const ServiceRecord& b) {
-  if (names_behind(a).empty() || names_behind(a) != names_behind(b) || !same_sources(a, b))
+  if (a.resolved_names().empty() || a.resolved_names() != b.resolved_names() || !same_sources(a, b))
     return false;
   return a.answer == AnswerKind::Pending || a.answer == b.answer;
 }
@@ -122,16 +118,12 @@ bool same_answers(const ServiceRecord& a, const ServiceRecord& b) {
   if (is_looked_up_again(a, b)) return true;
   if (a.answer != b.answer || a.headless != b.headless || a.alias() != b.alias()) return false;
   if (!same_addresses(a, b)) return false;
-  static const std::vector<registry::ScopedAddresses> kNone;
-  const auto networks = [](const ServiceRecord& s) -> const auto& {
-    return s.details ? s.details->by_network : kNone;
-  };
-  return same_scopes(networks(a), networks(b)) &&
+  return same_scopes(a.addresses_by_network(), b.addresses_by_network()) &&
          same_scopes(a.addresses_by_cluster(), b.addresses_by_cluster()) && same_exports(a, b) &&
          same_ports(a, b) && same_members(a, b) &&
          (a.answer != AnswerKind::Pending && a.answer != AnswerKind::Unresolvable
               ? true
-              : names_behind(a) == names_behind(b));
+              : a.resolved_names() == b.resolved_names());
 }
 
 // Returns whether clients cannot see the change; placeholders are no services.

@@ -524,8 +524,7 @@ bool is_unknown_name(const Decision& decision) {
 }
 
 bool has_unresolved_names(const ServiceRecord& service) {
-  return service.answer == AnswerKind::NoAddress && service.details &&
-         !service.details->resolved_names.empty();
+  return service.answer == AnswerKind::NoAddress && !service.resolved_names().empty();
 }
 
 bool is_service_name(const View& view, std::string_view name) {

@@ -23,8 +23,8 @@ Link link_of(const MeshObjects& mesh, const std::string& name) {
   for (const ServiceRecord* record : host->records()) {
     if (record->placeholder) continue;
     Link link{record->source.get(), std::string(record->alias())};
-    if (link.next.empty() && record->details && record->details->resolved_names.size() == 1)
-      link.next = record->details->resolved_names.front();
+    if (link.next.empty() && record->resolved_names().size() == 1)
+      link.next = record->resolved_names().front();
     // An entry that resolves its own host asks the upstream servers.
     if (link.next == name) link.next.clear();
     return link;

@@ -77,6 +77,17 @@ bool is_among(const Symbol* client_ns, const ExportSet* exports) {
 
 }  // namespace
 
+std::span<const ScopedAddresses> ServiceRecord::addresses_by_network() const {
+  const Details* const own = details.get();
+  return own == nullptr ? std::span<const ScopedAddresses>() : own->by_network;
+}
+
+const std::vector<std::string>& ServiceRecord::resolved_names() const {
+  static const std::vector<std::string> kNone;
+  const Details* const own = details.get();
+  return own == nullptr ? kNone : own->resolved_names;
+}
+
 std::vector<ScopedAddresses> ServiceRecord::addresses_by_cluster() const {
   if (details) return details->by_cluster;
   std::vector<ScopedAddresses> scopes;

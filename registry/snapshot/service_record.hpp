@@ -250,6 +250,8 @@ class ServiceRecord final : public RefCounted {
   bool differs_by_cluster() const {
     return details.cluster_ips() != nullptr || (details && !details->by_cluster.empty());
   }
+  // The addresses of each network, if they differ.
+  std::span<const ScopedAddresses> addresses_by_network() const;
   // The addresses of each cluster, if they differ.
   std::vector<ScopedAddresses> addresses_by_cluster() const;
   // The sources beyond the first.
@@ -258,6 +260,8 @@ class ServiceRecord final : public RefCounted {
     const ClusterIps* const ips = details.cluster_ips();
     return ips == nullptr ? std::span<const StoredRef>() : ips->more_sources;
   }
+  // Names that the endpoints use; empty: all of them are addresses.
+  const std::vector<std::string>& resolved_names() const;
   const EndpointList* endpoints() const { return details ? details->endpoints.get() : nullptr; }
   std::string_view alias() const {
     return details ? std::string_view(details->alias) : std::string_view();

@@ -12,7 +12,7 @@ constexpr std::size_t kMaxTouched = 4'096;
 
 const std::vector<std::string>& names_of_record(const ServiceRecord* record) {
   static const std::vector<std::string> kNone;
-  return record != nullptr && record->details ? record->details->resolved_names : kNone;
+  return record == nullptr ? kNone : record->resolved_names();
 }
 
 bool is_used_by(const std::set<HostKey>& users, const SymbolRef& ns) {
