@@ -149,19 +149,19 @@ void ServiceWatch::list_host(std::string& text) {
 }
 
 void ServiceWatch::add_changes(const PendingChange& change, std::string& text) const {
-  std::vector<std::pair<ServiceId, const ServiceRecord*>> present;
+  std::vector<ServiceId> present;
+  std::string lines;  // of the services that are there, after those of the deleted ones
   if (const HostEntry* entry = find_entry(*registry_.current(), change.host))
     visit_services(*entry, {change.host, change.ns}, [&](const ServiceRecord& service) {
-      present.emplace_back(id_of(change.host, service), &service);
+      present.push_back(id_of(change.host, service));
+      const bool is_known = std::ranges::find(change.known, present.back()) != change.known.end();
+      add_line(lines, is_known ? "MODIFIED" : "ADDED",
+               [&](Json& json) { page_.put(json, registry_, change.host, service); });
     });
   for (const ServiceId& id : change.known)
-    if (std::ranges::find(present, id, &decltype(present)::value_type::first) == present.end())
+    if (std::ranges::find(present, id) == present.end())
       add_line(text, "DELETED", [&](Json& json) { page_.put_id(json, id); });
-  for (const auto& [id, service] : present) {
-    const bool is_known = std::ranges::find(change.known, id) != change.known.end();
-    add_line(text, is_known ? "MODIFIED" : "ADDED",
-             [&](Json& json) { page_.put(json, registry_, change.host, *service); });
-  }
+  text += lines;
 }
 
 bool ServiceWatch::note(const std::shared_ptr<const PendingChange>& change) {

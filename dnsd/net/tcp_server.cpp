@@ -4,7 +4,6 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <cassert>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -354,19 +353,20 @@ void TcpServer::weigh(Connection& c) {
   held_ += held - std::exchange(c.held, held);
   counters_.tcp_held.set(held_);
   while (has_grown && !c.closed && held_ > limits_.max_held) {
+    Connection* const stalled = longest_stalled();
+    if (stalled == nullptr) return;
     counters_.tcp_closed_backlog.add();
-    close(longest_stalled());
+    close(*stalled);
   }
 }
 
-// REQUIRES: some connection holds memory.  A search in all of them, which is rare: many clients
-// that stall at a time.
-TcpServer::Connection& TcpServer::longest_stalled() {
+// Null: no connection holds memory.  A search in all of them, which is rare: many clients that
+// stall at a time.
+TcpServer::Connection* TcpServer::longest_stalled() const {
   Connection* found = nullptr;
   for (Connection* c = oldest_; c != nullptr; c = c->newer)
     if (c->held > 0 && (found == nullptr || c->stalled_since() < found->stalled_since())) found = c;
-  assert(found != nullptr);
-  return *found;
+  return found;
 }
 
 void TcpServer::watch(Connection& c) {

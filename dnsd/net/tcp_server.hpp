@@ -95,7 +95,7 @@ class TcpServer final : private AcceptListener {
   // Counts what the connection holds; while all hold too much, those close that have stalled
   // longest, this one perhaps among them.
   void weigh(Connection& c);
-  Connection& longest_stalled();
+  Connection* longest_stalled() const;
   bool may_take_query(const Connection& c) const;
   bool is_done(const Connection& c) const;
   bool is_idle(const Connection& c) const;

@@ -188,7 +188,7 @@ void judge_work(const MeshObjects& mesh, const HostEntry& host, MeshFindings& ou
   const WorkOfQuery work(mesh.snapshot(), host);
   if (work.total() < kMaxWorkOfQuery) return;
   const auto [record, units] = work.busiest();
-  const StoredResource* const entry = entry_of(*record);
+  const StoredResource* const entry = record == nullptr ? nullptr : entry_of(*record);
   if (entry == nullptr) return;
   out.add({FindingKind::TooMuchWork,
            Weight::Note,

@@ -70,7 +70,7 @@ void check_workload_address(Report& report, const Field& field, bool may_be_name
   const Node* const node = field->find("address");
   const std::string_view text =
       node == nullptr ? std::string_view() : node->as_string().value_or(std::string_view());
-  if (text.empty()) {
+  if (node == nullptr || text.empty()) {
     const Node* const network = field->find("network");
     const bool has_network = network != nullptr && !network->value().empty() && !network->is_null();
     if (!has_network)

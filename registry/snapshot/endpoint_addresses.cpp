@@ -89,8 +89,9 @@ class PlaceList {
 
 // Only the proportions of weights count.
 AddressSet set_of(std::span<const Weighted> addresses, const NearRule& rule) {
-  std::uint64_t divisor = 0;
-  for (const Weighted& each : addresses) divisor = std::gcd(divisor, each.weight);
+  std::uint64_t common = 0;
+  for (const Weighted& each : addresses) common = std::gcd(common, each.weight);
+  const std::uint64_t divisor = std::max<std::uint64_t>(common, 1);
   AddressSetBuilder builder;
   PlaceList places(rule);
   const bool has_places = rule.is_active();
