@@ -467,8 +467,10 @@ HttpRoutes admin_routes(ShownDaemon daemon) {
   routes["/cache/flush"].post = change(shared, flush_cache);
   routes["/config"].get = page(shared, show_config);
   routes["/explain"].get = page(shared, show_explanation);
-  routes["/log/level"] = {page(shared, show_log_level), change(shared, set_log_level), {}};
-  routes["/reload"] = {page(shared, show_reload), change(shared, request_reload), {}};
+  routes["/log/level"].get = page(shared, show_log_level);
+  routes["/log/level"].post = change(shared, set_log_level);
+  routes["/reload"].get = page(shared, show_reload);
+  routes["/reload"].post = change(shared, request_reload);
   return routes;
 }
 

@@ -458,8 +458,10 @@ void collect_each_source(MetricCollection& to, const Sources& sources) {
 }
 
 Histogram delays_of(const registry::DelayHistogram& delays) {
-  constexpr const auto& limits = registry::DelayHistogram::kLimits;
-  const auto limit_of = [](std::size_t i) { return i < limits.size() ? limits[i] : kInfinity; };
+  const auto limit_of = [](std::size_t i) {
+    using Delays = registry::DelayHistogram;
+    return i < Delays::kLimits.size() ? Delays::kLimits[i] : kInfinity;
+  };
   return histogram_of(delays.counts, limit_of, delays.sum);
 }
 
