@@ -46,6 +46,18 @@ def root(package, tmp_path_factory):
     return directory
 
 
+def test_the_same_input_gives_the_same_package_with_its_checksum(tmp_path):
+    """On another file system, in whose folders the files have other sizes, and for a user with another umask."""
+    shutil.copy("/bin/true", tmp_path / "meshdnsd")  # small: nothing here depends on the program
+    sums = []
+    for name, temporary, mask in (("one", tmp_path, 0o022), ("two", "/dev/shm", 0o077)):
+        run(ROOT / "conf" / "debian" / "build-package", tmp_path / "meshdnsd", VERSION, tmp_path / name, umask=mask,
+            env={**os.environ, "SOURCE_DATE_EPOCH": "1000000000", "MESHDNS_PACKAGE_COMPRESSION": "none", "TMPDIR": str(temporary)})
+        run("sha256sum", "--check", "SHA256SUMS", cwd=tmp_path / name)
+        sums.append((tmp_path / name / "SHA256SUMS").read_text())
+    assert sums[0] == sums[1] and f"meshdns_{VERSION}_" in sums[0]
+
+
 @DEEP
 @pytest.mark.slow("lintian reads the whole package")
 @pytest.mark.skipif(not shutil.which("lintian"), reason="needs lintian")
