@@ -22,7 +22,7 @@ test_packages=(
 )
 sanitizer_packages=(clang-19 libclang-rt-19-dev lld-19 llvm-19)  # of llvm, llvm-symbolizer and llvm-cov
 # For tests of pages in a browser, of the metrics and of packages.
-all_packages=("${test_packages[@]}" "${sanitizer_packages[@]}" chromium lintian prometheus)
+all_packages=("${test_packages[@]}" "${sanitizer_packages[@]}" chromium libcap2-bin lintian prometheus umoci)
 docs_packages=(groff-base hugo python3 python3-yaml)
 lint_packages=(clang-format-19 clang-tidy-19 git shellcheck)
 bench_packages=(
@@ -31,6 +31,7 @@ bench_packages=(
 budget_packages=(libbenchmark-dev python3 valgrind)  # what `bench` needs without other servers
 # Packages that tests install on machines of their own, never on this one (tests/harness/machine.py).
 downloaded_packages=(libbluetooth3 libmm-glib0 libndp0 libnm0 libteamdctl0 network-manager systemd-resolved)
+image_packages=(ca-certificates git libcap2-bin umoci)
 package_packages=(binutils dpkg-dev file git gzip lintian python3 xz-utils)
 
 # cross_packages ARCHITECTURE: those that build for it on a machine of another one, and run the result.  One a line.

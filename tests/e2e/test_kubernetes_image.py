@@ -2,10 +2,13 @@
 """The root file system of the image, made as the Containerfile makes it, without a container engine."""
 
 import hashlib
+import io
+import json
 import os
 import re
 import shutil
 import subprocess
+import tarfile
 
 import pytest
 import yaml
@@ -23,6 +26,7 @@ from harness.waiting import seconds
 pytestmark = ONE_THREAD
 
 COLLECT = ROOT / "conf" / "kubernetes" / "collect-runtime"
+BUILD_IMAGE = ROOT / "conf" / "kubernetes" / "build-image"
 CONTAINERFILE = ROOT / "conf" / "kubernetes" / "Containerfile"
 USER = "65532:65532"
 
@@ -95,6 +99,40 @@ def test_two_images_of_one_program_are_equal(tmp_path):
              "--pax-option=exthdr.name=%d/PaxHeaders/%f,delete=atime,delete=ctime", "."],
             check=True, capture_output=True, timeout=seconds(60)).stdout).hexdigest())
     assert archives[0] == archives[1]
+
+
+def content(archive, path):
+    return archive.extractfile(f"./blobs/{path.replace(':', '/')}").read()
+
+
+@needs_root
+@pytest.mark.skipif(not shutil.which("umoci"), reason="needs umoci")
+def test_the_archive_has_the_files_and_the_settings_of_the_containerfile(tmp_path):
+    """Made of a small program, because compressing takes long."""
+    program = tmp_path / "meshdnsd"
+    shutil.copy("/bin/true", program)
+    subprocess.run([COLLECT, program, tmp_path / "root"], check=True, timeout=seconds(60))
+    made = []
+    for name, mask in (("one", 0o022), ("two", 0o077)):
+        subprocess.run([BUILD_IMAGE, program, "0.0.1", tmp_path / name], check=True, timeout=seconds(120), umask=mask,
+                       env={**os.environ, "SOURCE_DATE_EPOCH": "1000000000"})
+        subprocess.run(["sha256sum", "--check", "SHA256SUMS"], check=True, cwd=tmp_path / name, timeout=seconds(60))
+        made.append((tmp_path / name / "SHA256SUMS").read_text())
+    assert made[0] == made[1]
+    with tarfile.open(tmp_path / "one" / made[0].split()[1]) as archive:
+        (entry,) = json.load(archive.extractfile("./index.json"))["manifests"]
+        manifest = json.loads(content(archive, entry["digest"]))
+        config = json.loads(content(archive, manifest["config"]["digest"]))
+        (layer,) = manifest["layers"]
+        with tarfile.open(fileobj=io.BytesIO(content(archive, layer["digest"]))) as files:
+            names = {member.name.strip("/"): member for member in files}
+    final = CONTAINERFILE.read_text().rpartition("\nFROM ")[2]
+    of_containerfile = {key: json.loads(re.search(rf"^{key} (\[.*\])$", final, re.M)[1]) for key in ("ENTRYPOINT", "CMD")}
+    assert config["config"] == {"User": USER, "Env": [re.search(r"^ENV (.*)$", final, re.M)[1]],
+                                "Entrypoint": of_containerfile["ENTRYPOINT"], "Cmd": of_containerfile["CMD"]}
+    assert names.keys() - {""} == {str(path.relative_to(tmp_path / "root")) for path in (tmp_path / "root").rglob("*")}
+    assert "SCHILY.xattr.security.capability" in names["usr/sbin/meshdnsd"].pax_headers
+    assert (names["var/lib/meshdns"].uid, names["var/lib/meshdns"].gid) == (65532, 65532)
 
 
 @needs_root
