@@ -89,7 +89,7 @@ check_scripts() {
   cd "$root"
   shellcheck --external-sources --check-sourced dev
   shellcheck .ci/run systemd/meshdns-resolver tests/package/{lifecycle,boot} conf/debian/{build-package,postinst,prerm,postrm} \
-    conf/kubernetes/base/node-setup
+    conf/kubernetes/{base/node-setup,build-image,collect-runtime}
 }
 
 # Functions that the product never calls and members that nothing reads: see the script.
