@@ -2,16 +2,20 @@
 """Roll-outs of the DaemonSet over several nodes, which a stand-in for Kubernetes' controller and kubelets runs: a revision that
 never gets ready stops with its first nodes, and no client notices."""
 
+import os
+import pathlib
 import shutil
 
 import pytest
 
 from harness.daemonset import Pod, Strategy, decide
+from harness.kube_api import Fault
 from harness.kubelet import Cluster
 from harness.namespaces import LINK_LOCAL, available
 from harness.node_pods import ADDRESS, NAME
 from harness.pod_queries import PodQueries
 from harness.preset import ONCE, TREE
+from harness.real_kube_api import KubeServer, RealKubeApi, ServiceAccount
 from harness.waiting import eventually
 
 pytestmark = ONCE
@@ -112,11 +116,41 @@ def fixture_cluster(workspace):
     return cluster
 
 
-@pytest.fixture(name="lost")
-def fixture_lost(workspace, cluster):
-    """The number of queries that Pods of all nodes have lost so far."""
+def lost_in(workspace, cluster):
+    """Asks from a Pod of each node.  Returns a function: the number of queries that have been lost so far."""
     asking = [workspace.own(PodQueries(node.node.pods["one"], (LINK_LOCAL, 53), NAME, [ADDRESS])) for node in cluster.nodes.values()]
     return lambda: sum(queries.note().lost for queries in asking)
+
+
+@pytest.fixture(name="lost")
+def fixture_lost(workspace, cluster):
+    return lost_in(workspace, cluster)
+
+
+class SmallServers:
+    """One on each node, without roles: who is refused is refused all."""
+
+    def __init__(self, workspace):
+        self.cluster = Cluster(workspace, 3)
+
+    def revoke_role(self):
+        for node in self.cluster.nodes.values():
+            node.api.faults = {"*": Fault(403, "forbidden")}
+            node.api.reset_connections()
+
+    def grant_role(self):
+        for node in self.cluster.nodes.values():
+            node.api.faults = {}
+
+
+class RealServer:
+    """With the service account and the role of conf/kubernetes."""
+
+    def __init__(self, workspace):
+        directory = pathlib.Path(os.environ["MESHDNS_TEST_KUBE"])
+        account = ServiceAccount(KubeServer(directory))
+        self.revoke_role, self.grant_role = account.revoke_role, account.grant_role
+        self.cluster = Cluster(workspace, 3, lambda node: RealKubeApi(directory, node, account.token))
 
 
 def pass_until(cluster, condition, limit=60):
@@ -169,3 +203,29 @@ def test_a_bad_revision_stops_at_its_first_node_and_loses_no_query(cluster, lost
     assert cluster.pods() == old, "they have not been restarted"
     assert lost() == 0
     cluster.end()
+
+
+@pytest.mark.root
+@needs_nodes
+@pytest.mark.slow("three nodes, a minute of a cluster")
+@pytest.mark.parametrize("servers", [
+    SmallServers, pytest.param(RealServer, marks=pytest.mark.skipif(
+        "MESHDNS_TEST_KUBE" not in os.environ, reason="MESHDNS_TEST_KUBE: no directory of a real server"))])
+def test_a_revoked_role_stops_the_roll_out_until_it_is_granted_again(workspace, servers):
+    """The old daemons, which are refused as well, answer as before."""
+    of = servers(workspace)
+    pass_until(of.cluster, of.cluster.is_rolled_out)
+    lost = lost_in(workspace, of.cluster)
+    old = of.cluster.pods()
+    of.revoke_role()
+    of.cluster.roll_out({"cache": {"size": "2MiB"}})
+    begin = of.cluster.now
+    pass_until(of.cluster, lambda: of.cluster.now >= begin + 60)
+    (new,) = [each for each in of.cluster.pods() if each not in old]
+    assert new.ready_since is None and of.cluster.is_unable(new)
+    assert all(not each.is_ending and of.cluster.is_available(each) for each in old) and len(old) == 3
+    of.grant_role()
+    pass_until(of.cluster, of.cluster.is_rolled_out)
+    assert not set(of.cluster.pods()) & set(old)
+    assert lost() == 0
+    of.cluster.end()

@@ -3,7 +3,7 @@
 processes, and their probes real commands.  Only the time is not: the test moves it."""
 
 from harness.daemonset import Pod, Strategy, decide
-from harness.node_pods import NodeWithPods
+from harness.node_pods import NodeWithPods, small_api
 
 RESTART_AFTER = 10  # seconds until a container that has ended starts again, the least of Kubernetes' growing times
 
@@ -74,8 +74,8 @@ class Cluster:
     """`revision` is that of the DaemonSet; `changes[revision]` is laid over the configuration of the manifest.  The first
     revision runs on no node yet."""
 
-    def __init__(self, workspace, count):
-        self.nodes = {f"node-{number}": NodeWithPods(workspace) for number in range(count)}
+    def __init__(self, workspace, count, make_api=small_api):
+        self.nodes = {f"node-{number}": NodeWithPods(workspace, make_api=make_api) for number in range(count)}
         self._strategy = Strategy.of(next(iter(self.nodes.values())).daemonset)
         self.revision, self.changes = 1, {1: {}}
         self._containers, self.now = {}, 0.0

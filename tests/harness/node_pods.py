@@ -20,7 +20,7 @@ from harness.waiting import seconds
 
 BASE = ROOT / "conf" / "kubernetes" / "base"
 CLIENTS = {"one": ("10.60.0.11", "fd60::11"), "two": ("10.60.0.12", "fd60::12")}
-NAME, ADDRESS = "web.shop.svc.cluster.local.", "10.96.0.1"
+NAME, ADDRESS = "web.shop.svc.cluster.local.", "10.96.0.2"
 TAKEN_OVER = "the next daemon answers; this one waits for SIGTERM"
 
 
@@ -65,10 +65,16 @@ class NodePod:
             process.kill()
 
 
-class NodeWithPods:
-    """A node, an API server, and Pods of clients.  `configuration`: the meshdns.yaml of the base or of an overlay."""
+def small_api(node):
+    with inside(node):
+        return KubeApi()
 
-    def __init__(self, workspace, configuration=BASE / "meshdns.yaml"):
+
+class NodeWithPods:
+    """A node, an API server, and Pods of clients.  `configuration`: the meshdns.yaml of the base or of an overlay; `make_api`
+    makes the server for clients in a network namespace."""
+
+    def __init__(self, workspace, configuration=BASE / "meshdns.yaml", make_api=small_api):
         self._workspace = workspace
         self._configuration = configuration.read_text()
         listen = yaml.safe_load(self._configuration)["server"]["listen"]
@@ -87,8 +93,7 @@ class NodeWithPods:
                                for mount in container["volumeMounts"] if mount["name"] == of_pod)
         for name in self.paths:
             (self._directory / name).mkdir()
-        with inside(self.node.name):
-            self.api = workspace.own(KubeApi())
+        self.api = workspace.own(make_api(self.node.name))
         self.api.put(namespace("shop"), service("web", "shop", ADDRESS),
                      *(pod(name, ip) for name, (ip, _) in CLIENTS.items()))
         self._kubeconfig = self.api.kubeconfig(self._directory / "kubeconfig")

@@ -3,6 +3,7 @@
 
 Its directory has `kubeconfig`, `ca.crt` and `token`, and, for tests that end the server, the programs `kill` and `start`."""
 
+import base64
 import json
 import re
 import ssl
@@ -10,8 +11,13 @@ import subprocess
 import urllib.error
 import urllib.request
 
+import yaml
+
+from harness.daemon import ROOT
 from harness.relay import Relay
 
+BASE = ROOT / "conf" / "kubernetes" / "base"
+_RBAC = "apis/rbac.authorization.k8s.io/v1"
 _SLICES = "apis/discovery.k8s.io"
 _PATHS = {"Namespace": "api/v1/namespaces", "Service": "api/v1/services", "Pod": "api/v1/pods", "Node": "api/v1/nodes",
           "EndpointSlice": None}
@@ -38,11 +44,38 @@ class KubeServer:
             return error.code, json.loads(text) if text.startswith(b"{") else {"message": text.decode()}
 
 
-class RealKubeApi(KubeServer):
-    """`namespace`: the network namespace of the server's clients."""
+class ServiceAccount:
+    """The one of conf/kubernetes/base with its role."""
 
-    def __init__(self, directory, namespace=None):
+    def __init__(self, server):
+        self._server = server
+        account, self._role, self._binding = (
+            item for name in ("serviceaccount", "rbac") for item in yaml.safe_load_all((BASE / f"{name}.yaml").read_text()))
+        path = f"/api/v1/namespaces/{self._binding['subjects'][0]['namespace']}/serviceaccounts"
+        self._post(path, account)
+        self._post(f"/{_RBAC}/clusterroles", self._role)
+        self.grant_role()
+        asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+        self.token = self._post(f"{path}/{account['metadata']['name']}/token", asked)["status"]["token"]
+
+    def grant_role(self):
+        self._post(f"/{_RBAC}/clusterrolebindings", self._binding)
+
+    def revoke_role(self):
+        assert self._server.request("DELETE", f"/{_RBAC}/clusterrolebindings/{self._binding['metadata']['name']}")[0] == 200
+
+    def _post(self, path, body):
+        status, answer = self._server.request("POST", path, body)
+        assert status in (200, 201, 409), (path, answer)  # 409: it is there
+        return answer
+
+
+class RealKubeApi(KubeServer):
+    """`namespace`: the network namespace of the server's clients; `token`: theirs, if not that of the directory."""
+
+    def __init__(self, directory, namespace=None, token=None):
         super().__init__(directory)
+        self._token_of_clients = token or self._token
         self._relay = Relay(int(self.url.rpartition(":")[2]), namespace)
         slices = next(v for v in ("v1", "v1beta1") if self.call("GET", f"/{_SLICES}/{v}/endpointslices?limit=1"))
         self._paths = {**_PATHS, "EndpointSlice": f"{_SLICES}/{slices}/endpointslices"}
@@ -54,13 +87,14 @@ class RealKubeApi(KubeServer):
         return answer if status < 300 else None
 
     def kubeconfig(self, path):
-        """By way of the relay."""
+        """By way of the relay, for a user who may not read the server's directory."""
+        authority = base64.b64encode((self.directory / "ca.crt").read_bytes()).decode()
         path.write_text(json.dumps({
             "apiVersion": "v1", "kind": "Config", "current-context": "t",
             "clusters": [{"name": "t", "cluster": {"server": f"https://{self._relay.address}",
-                                                   "certificate-authority": str(self.directory / "ca.crt")}}],
+                                                   "certificate-authority-data": authority}}],
             "contexts": [{"name": "t", "context": {"cluster": "t", "user": "u"}}],
-            "users": [{"name": "u", "user": {"token": self._token}}]}))
+            "users": [{"name": "u", "user": {"token": self._token_of_clients}}]}))
         return str(path)
 
     # --- objects --------------------------------------------------------------------------------
