@@ -6,7 +6,7 @@ What a page's daemon is given stands in a comment, and holds up to the next one:
 
     <!-- given:
     config: {mesh: {authoritative: true}}       laid over the shipped configuration
-    resources: [{kind: ServiceEntry, ...}]      beside those of conf/examples
+    resources: below                            the YAML block that follows, as shop.yaml beside the files of conf/examples
     upstream: {records: [...], rules: [...]}    added to what the upstream knows
     asked: [www.example.com A]                  before each try of the lines below
     upstream_later: {rules: [{drop: true}]}     what becomes of it once these were asked
@@ -29,7 +29,6 @@ from harness.daemon import ROOT, run_tool
 from harness.ports import free_port
 from harness.preset import ONCE, TREE
 from harness.real_servers import find_program
-from harness.scenario import to_yaml
 from harness.shown import check_shown
 from harness.states import table
 from harness.waiting import eventually, seconds
@@ -57,12 +56,13 @@ class Session:
 def given_of(comment):
     given = yaml.safe_load(comment) or {}
     assert set(given) <= GIVEN, f"unknown keys: {set(given) - GIVEN}"
+    assert given.get("resources", "below") == "below", "readers need the resources: show them in a YAML block"
     return given
 
 
 def sessions(page):
     """[(line number, Session)] of a page: a command stands in an indented or fenced block."""
-    found, current, given, comment, in_fence = [], None, {}, None, False
+    found, current, given, comment, block, in_fence = [], None, {}, None, None, False
     for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
         text = line.strip()
         if comment is not None:
@@ -70,6 +70,13 @@ def sessions(page):
                 given, comment = given_of("\n".join(comment)), None
             else:
                 comment.append(line)
+        elif block is not None:
+            if text == "```":
+                given, block = given | {"resources": "\n".join(block) + "\n"}, None
+            else:
+                block.append(line)
+        elif text == "```yaml" and given.get("resources") == "below":
+            block, current = [], None
         elif text == "<!-- given:":
             comment = []
         elif text.startswith("<!-- config:"):  # that alone, on one line
@@ -111,7 +118,7 @@ class Example:
         shipped = yaml.safe_load((ROOT / "conf" / "meshdns.yaml").read_text())
         sources = list(shipped["sources"])
         if "resources" in given:
-            (self.workspace.resources / "resources.yaml").write_text(to_yaml(given["resources"]))
+            (self.workspace.resources / "shop.yaml").write_text(given["resources"])
             sources.append({"files": {"path": str(self.workspace.resources)}})
         token = self.workspace.path / "admin.token"
         token.write_text(TOKEN + "\n")

@@ -10,7 +10,7 @@ def normalised(line):
     line = line.replace('" "', "")  # the strings of a TXT record, of which a longer path makes more
     line = re.sub(r"^(\S+) \d+ (IN|CH) ", r"\1 \2 ", line)
     line = re.sub(r"127\.0\.0\.1:\d+|10\.0\.0\.53:53", "UPSTREAM", line)
-    line = re.sub(r"\((?:[^() ]*/)?(?:resources|shop)\.yaml:\d+\)", "(resources.yaml)", line)
+    line = re.sub(r"\([^() ]*/(shop\.yaml:\d+)\)", r"(\1)", line)
     line = re.sub(r"\b\d+(\.\d+)? (s|ms)\b", r"N \2", line)
     line = re.sub(r"generation \d+, \S+ hosts, serial \d+", "generation N, N hosts, serial N", line)
     return re.sub(r"(IN SOA \S+ \S+) \d+", r"\1", line)
