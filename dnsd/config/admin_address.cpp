@@ -1,12 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dnsd/config/admin_address.hpp"
 
+#include <filesystem>
+#include <system_error>
+
 #include "registry/base/printable.hpp"
 
 namespace meshdns::dnsd {
 namespace {
 
 constexpr std::string_view kUnixScheme = "unix:";
+
+// The path without links and detours.  The last name stays: bind(2) does not follow a link there.
+std::filesystem::path place_of(const UnixAddress& address) {
+  const std::filesystem::path path(address.path);
+  std::error_code error;
+  const auto directory = std::filesystem::weakly_canonical(path.parent_path(), error);
+  return error ? path.lexically_normal() : directory / path.filename();
+}
+
+// [::] stands for both address families.
+bool is_within(const IpAddress& ip, const IpAddress& wildcard) {
+  return wildcard.is_unspecified() && (wildcard.is_v6() || ip.is_v4());
+}
+
+bool are_of_one_interface(const SocketAddress& a, const SocketAddress& b) {
+  return a.zone == b.zone || a.zone.empty() || b.zone.empty();
+}
 
 }  // namespace
 
@@ -36,6 +56,17 @@ Result<AdminAddress> parse_admin_address(std::string_view text) {
   auto path = parse_path_of_scheme(text, "unix:/run/meshdns/admin.sock");
   if (!path) return std::unexpected(path.error());
   return UnixAddress{*std::move(path)};
+}
+
+bool need_one_place(const AdminAddress& a, const AdminAddress& b) {
+  if (a.index() != b.index()) return false;
+  if (const auto* path = std::get_if<UnixAddress>(&a))
+    return place_of(*path) == place_of(std::get<UnixAddress>(b));
+  const auto& one = std::get<SocketAddress>(a);
+  const auto& other = std::get<SocketAddress>(b);
+  if (one.port != other.port || one.port == 0) return false;
+  if (one.ip == other.ip) return are_of_one_interface(one, other);
+  return is_within(one.ip, other.ip) || is_within(other.ip, one.ip);
 }
 
 }  // namespace meshdns::dnsd

@@ -33,4 +33,8 @@ Result<std::string> parse_path_of_scheme(std::string_view text, std::string_view
 std::string to_string(const AdminAddress& address);
 Result<AdminAddress> parse_admin_address(std::string_view text);
 
+// Returns whether only one of both can be bound at a time: 127.0.0.1:15054 and 0.0.0.0:15054, say,
+// or two spellings of one path.  Port 0 is a free port each time.
+bool need_one_place(const AdminAddress& a, const AdminAddress& b);
+
 }  // namespace meshdns::dnsd

@@ -22,7 +22,32 @@ namespace {
 
 using namespace schema;
 
-void check_config(const Config& config, const Node& node, const Place& place) {
+// Addresses of the admin endpoints beside those of other keys.
+void check_admin_addresses(const Config& config, const Node& node, const Place& place) {
+  const Node* const admin = node.find("admin");
+  const auto check = [&](std::string_view key, const AdminAddress& address,
+                         const AdminAddress& other, std::string_view other_key) {
+    if (need_one_place(address, other))
+      place.at("admin").at(key).error(line_of(admin == nullptr ? node : *admin, key),
+                                      in_quotes(to_string(address)) + " cannot be bound beside " +
+                                          in_quotes(to_string(other)) + " of " +
+                                          std::string(other_key) + "; choose another address");
+  };
+  const auto check_others = [&](std::string_view key, const AdminAddress& address) {
+    for (const SocketAddress& other : config.server.listen)
+      check(key, address, other, "server.listen");
+    if (!config.server.handover.empty())
+      check(key, address, UnixAddress{config.server.handover}, "server.handover");
+  };
+  for (const AdminAddress& address : config.admin.listen) check_others("listen", address);
+  const auto& metrics = config.admin.metrics_listen;
+  if (!metrics) return;
+  check_others("metrics_listen", *metrics);
+  for (const AdminAddress& other : config.admin.listen)
+    check("metrics_listen", *metrics, other, "admin.listen");
+}
+
+void check_allocation(const Config& config, const Node& node, const Place& place) {
   if (config.mesh.auto_allocate != registry::AutoAllocate::Persistent) return;
   const Node* const mesh = node.find("mesh");
   const std::uint32_t line = line_of(mesh == nullptr ? node : *mesh, "auto_allocate");
@@ -33,6 +58,11 @@ void check_config(const Config& config, const Node& node, const Place& place) {
   // Both daemons would assign addresses at the same time, and only one of them has state_dir.
   if (!config.server.handover.empty())
     at.error(line, "persistent cannot be combined with server.handover; remove one of them");
+}
+
+void check_config(const Config& config, const Node& node, const Place& place) {
+  check_admin_addresses(config, node, place);
+  check_allocation(config, node, place);
 }
 
 // Prints the settings of the mesh that MeshConfig may change, each with its value and its origin.

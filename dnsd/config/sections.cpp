@@ -68,10 +68,14 @@ constexpr std::size_t kMaxAdminAddresses = 8;
 std::string complain_about_admin(const std::vector<AdminAddress>& addresses) {
   if (addresses.size() > kMaxAdminAddresses)
     return "has more than " + std::to_string(kMaxAdminAddresses) + " addresses";
-  std::set<std::string> seen;
-  for (const AdminAddress& address : addresses)
-    if (!seen.insert(to_string(address)).second)
-      return in_quotes(to_string(address)) + " is listed twice";
+  for (std::size_t i = 0; i < addresses.size(); ++i)
+    for (std::size_t before = 0; before < i; ++before) {
+      if (addresses[i] == addresses[before])
+        return in_quotes(to_string(addresses[i])) + " is listed twice";
+      if (need_one_place(addresses[i], addresses[before]))
+        return in_quotes(to_string(addresses[i])) + " cannot be bound beside " +
+               in_quotes(to_string(addresses[before])) + "; remove one of them";
+    }
   return "";
 }
 
