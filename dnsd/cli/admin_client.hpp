@@ -12,6 +12,9 @@
 
 namespace meshdns::dnsd {
 
+// The user of the packaged service.
+inline constexpr const char* kServiceUser = "meshdns";
+
 struct AdminReply {
   long status = 0;
   std::string body;
@@ -37,6 +40,9 @@ class AdminClient {
 
   // Sends one request and waits for the whole reply, at most 15 s.  `target` is the path and the
   // query.  A failure: no connection, no reply in time, or no HTTP; a reply of any status is none.
+  // Below a directory that every user may write to, such as /tmp, a Unix socket is asked only if
+  // its process is of root, of the caller or of the user meshdns: another user may have had the
+  // path first.
   AdminResult get(const std::string& target) const { return send(target, false); }
   AdminResult post(const std::string& target) const { return send(target, true); }
 

@@ -21,6 +21,7 @@
 #include "dnsd/admin/admin_token.hpp"
 #include "dnsd/admin/password_gate.hpp"
 #include "dnsd/admin/tls_certificate.hpp"
+#include "dnsd/cli/admin_client.hpp"
 #include "dnsd/cli/arguments.hpp"
 #include "dnsd/config/config.hpp"
 #include "dnsd/config/cookie_secrets.hpp"
@@ -188,8 +189,6 @@ const std::string& key_of(const NamedFiles& files, std::string_view message) {
 }
 
 // --- the user of the service ---------------------------------------------------------------------
-
-constexpr const char* kServiceUser = "meshdns";
 
 struct ServiceUser {
   std::string name;
