@@ -7,17 +7,6 @@
 
 namespace meshdns::dnsd {
 
-namespace {
-
-// 127.0.0.1:15054 and 0.0.0.0:15054, say: both cannot be bound at a time.
-bool have_one_port(const AdminAddress& a, const AdminAddress& b) {
-  const auto* const of_a = std::get_if<SocketAddress>(&a);
-  const auto* const of_b = std::get_if<SocketAddress>(&b);
-  return of_a != nullptr && of_b != nullptr && of_a->port == of_b->port;
-}
-
-}  // namespace
-
 Result<void> AdminEndpoint::open(const AdminAddress& address) {
   auto server =
       HttpServer::open(loop_, address, make_routes_(), counters_, deadlines_, access_, leaving_);
@@ -26,23 +15,25 @@ Result<void> AdminEndpoint::open(const AdminAddress& address) {
   return {};
 }
 
-// An address that nobody wants any more makes room, and comes back if that was of no use.
+// Addresses that nobody wants any more make room, and come back if that was of no use.
 Result<void> AdminEndpoint::open_among(const AdminAddress& address,
                                        const std::vector<AdminAddress>& wanted) {
   auto opened = open(address);
   if (opened) return opened;
-  const auto old = std::ranges::find_if(servers_, [&](const Served& served) {
-    return have_one_port(served.server->address(), address) &&
-           std::ranges::find(wanted, served.requested) == wanted.end();
+  std::vector<AdminAddress> before;
+  std::erase_if(servers_, [&](const Served& served) {
+    const bool makes_room = need_one_place(served.server->address(), address) &&
+                            std::ranges::find(wanted, served.requested) == wanted.end();
+    if (makes_room) before.push_back(served.requested);
+    return makes_room;
   });
-  if (old == servers_.end()) return opened;
-  const AdminAddress before = old->requested;
-  servers_.erase(old);
+  if (before.empty()) return opened;
   opened = open(address);
   if (opened) return opened;
-  if (const auto restored = open(before); !restored)
-    return fail(opened.error().message + "; and " + restored.error().message);
-  return opened;
+  std::string failures = opened.error().message;
+  for (const AdminAddress& old : before)
+    if (const auto restored = open(old); !restored) failures += "; and " + restored.error().message;
+  return fail(std::move(failures));
 }
 
 void AdminEndpoint::use(const HttpAccess& access) {
@@ -71,6 +62,14 @@ Result<void> AdminEndpoint::serve_at(const std::vector<AdminAddress>& wanted,
     return std::ranges::find(wanted, served.requested) == wanted.end();
   });
   return {};
+}
+
+void AdminEndpoint::leave(const std::vector<AdminAddress>& others) {
+  std::erase_if(servers_, [&](const Served& served) {
+    return std::ranges::any_of(others, [&](const AdminAddress& other) {
+      return need_one_place(served.server->address(), other);
+    });
+  });
 }
 
 void AdminEndpoint::close_ports() {

@@ -28,6 +28,8 @@ class AdminEndpoint {
   // leads elsewhere by now is opened anew.  An Error names the addresses that cannot be bound, to
   // be tried again: all others are served then, those from before included.
   Result<void> serve_at(const std::vector<AdminAddress>& wanted, const HttpAccess& access = {});
+  // Closes the addresses that `others` need, which have another use from now on.
+  void leave(const std::vector<AdminAddress>& others);
   // From now on, serve_at() may take over the paths of that process.
   void replace(pid_t leaving) { leaving_ = leaving; }
   void close() { servers_.clear(); }

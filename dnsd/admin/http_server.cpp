@@ -139,6 +139,10 @@ std::unexpected<Error> ListeningSocket::refuse(const char* what) const {
       "cannot " + std::string(what) + " " + to_string(address_) + ": " + std::strerror(error);
   const auto* ip = std::get_if<SocketAddress>(&address_);
   if (error == EADDRINUSE && ip != nullptr) message += "; " + describe_owner(*ip, Protocol::Tcp);
+  if (const auto* path = std::get_if<UnixAddress>(&address_);
+      error == EADDRINUSE && path != nullptr)
+    if (const std::string obstacle = obstacle_at(*path); !obstacle.empty())
+      message += "; " + obstacle;
   return fail(std::move(message));
 }
 

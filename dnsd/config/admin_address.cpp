@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dnsd/config/admin_address.hpp"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <system_error>
 
@@ -26,6 +31,12 @@ bool is_within(const IpAddress& ip, const IpAddress& wildcard) {
 
 bool are_of_one_interface(const SocketAddress& a, const SocketAddress& b) {
   return a.zone == b.zone || a.zone.empty() || b.zone.empty();
+}
+
+const char* name_of_kind(mode_t mode) {
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISLNK(mode)) return "a symbolic link";
+  return S_ISREG(mode) ? "a file" : "no socket";
 }
 
 }  // namespace
@@ -67,6 +78,16 @@ bool need_one_place(const AdminAddress& a, const AdminAddress& b) {
   if (one.port != other.port || one.port == 0) return false;
   if (one.ip == other.ip) return are_of_one_interface(one, other);
   return is_within(one.ip, other.ip) || is_within(other.ip, one.ip);
+}
+
+std::string obstacle_at(const UnixAddress& address) {
+  struct stat status{};
+  if (::lstat(address.path.c_str(), &status) == 0)
+    return S_ISSOCK(status.st_mode) ? "" : std::string("it is ") + name_of_kind(status.st_mode);
+  if (errno != ENOENT) return std::strerror(errno);
+  const std::string directory = std::filesystem::path(address.path).parent_path();
+  if (::access(directory.c_str(), W_OK | X_OK) == 0) return "";
+  return directory + ": " + std::strerror(errno);
 }
 
 }  // namespace meshdns::dnsd

@@ -37,4 +37,8 @@ Result<AdminAddress> parse_admin_address(std::string_view text);
 // or two spellings of one path.  Port 0 is a free port each time.
 bool need_one_place(const AdminAddress& a, const AdminAddress& b);
 
+// Returns why no socket can be bound to the path, as far as that shows without a try; empty: one
+// can, or the path has a socket, which may be this daemon's own.
+std::string obstacle_at(const UnixAddress& address);
+
 }  // namespace meshdns::dnsd

@@ -149,7 +149,7 @@ Result<void> Daemon::start() {
     return started;
   if (auto started = start_workers(); !started) return started;
   if (upgrade_.has_predecessor()) upgrade_.replace_predecessor();
-  if (auto opened = addresses_.open_admin(); !opened) return opened;
+  addresses_.open_admin();
   engine_.set_listener([this] {
     kernel_.on_published();
     workers_.on_snapshot();

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -147,16 +148,28 @@ bool ServedAddresses::may_wait() const {
   return true;
 }
 
-Result<void> ServedAddresses::open_admin() {
+// Clients of the DNS do not wait for an admin endpoint: any user may have a port or a path first.
+void ServedAddresses::open_admin() {
   read_metrics_files();
-  auto opened = serve_admin();
-  while (!opened && may_wait()) opened = serve_admin();
-  return opened;
+  unbound_ = serve_admin();
+  while (!unbound_.empty() && may_wait()) unbound_ = serve_admin();
+  log_unbound({});
 }
 
-Result<void> ServedAddresses::serve_admin() {
-  if (auto opened = admin_.serve_at(config_.admin.listen); !opened) return opened;
-  return serve_metrics();
+// Returns why addresses cannot be bound.  Keys may exchange theirs.
+std::vector<std::string> ServedAddresses::serve_admin() {
+  metrics_.leave(config_.admin.listen);
+  std::vector<std::string> failures;
+  for (const auto& opened : {admin_.serve_at(config_.admin.listen), serve_metrics()})
+    if (!opened) failures.push_back(opened.error().message);
+  return failures;
+}
+
+// Logs the failures that are not among `said`.
+void ServedAddresses::log_unbound(const std::vector<std::string>& said) {
+  for (const auto& failure : unbound_)
+    if (std::ranges::find(said, failure) == said.end()) log_.error(failure);
+  bind_again_at_ = std::chrono::steady_clock::now() + kBindAgain;
 }
 
 // The address is closed rather than served without what is to protect it.
@@ -217,13 +230,13 @@ std::string ServedAddresses::admin_text() const {
 
 void ServedAddresses::bind() {
   const std::vector<std::string> said = std::exchange(unbound_, {});
+  const std::vector<AdminAddress> dns(config_.server.listen.begin(), config_.server.listen.end());
+  admin_.leave(dns);
+  metrics_.leave(dns);
   apply_listeners();
   read_metrics_files();
-  for (const auto& opened : {admin_.serve_at(config_.admin.listen), serve_metrics()})
-    if (!opened) unbound_.push_back(opened.error().message);
-  for (const auto& failure : unbound_)
-    if (std::ranges::find(said, failure) == said.end()) log_.error(failure);
-  bind_again_at_ = std::chrono::steady_clock::now() + kBindAgain;
+  std::ranges::move(serve_admin(), std::back_inserter(unbound_));
+  log_unbound(said);
 }
 
 std::vector<SocketAddress> ServedAddresses::udp_addresses() const {

@@ -81,10 +81,10 @@ class ServedAddresses {
   Result<void> open();
   // The same with the sockets of the daemon before this one; opens those that it did not have.
   Result<void> take_over(std::vector<HandedListener> handed);
-  // Opens the admin endpoints.  A daemon that this one replaces closes its own ones last.  The one
-  // for metrics stays closed as long as its certificate or its passwords cannot be used: that is no
-  // reason to answer no queries.
-  Result<void> open_admin();
+  // Opens the admin endpoints.  A daemon that this one replaces closes its own ones last.  An
+  // address that cannot be bound is logged, and is tried again when is_due().  The one for metrics
+  // stays closed as long as its certificate or its passwords cannot be used.
+  void open_admin();
   // Opens those admin endpoints whose addresses are free, while another daemon has the others: a
   // Unix socket in a directory of this daemon alone, say.
   void open_free_admin();
@@ -120,8 +120,9 @@ class ServedAddresses {
 
  private:
   Result<void> open_beside(const ListenerSet& present);
-  Result<void> serve_admin();
+  std::vector<std::string> serve_admin();
   Result<void> serve_metrics();
+  void log_unbound(const std::vector<std::string>& said);
   void read_metrics_files();
   bool may_wait() const;
   void apply_listeners();

@@ -359,10 +359,18 @@ def test_an_address_for_health_and_metrics_shows_nothing_else(workspace, host, r
     assert daemon.get("/healthz") == (200, "ok\n")
 
 
-def test_an_address_for_metrics_that_is_taken_ends_the_start(workspace):
+def test_an_address_for_metrics_that_is_taken_is_served_once_it_is_free(workspace):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}", "metrics_listen": address}}, wait=False)
-        workspace.forget(daemon)
-        assert daemon.process.wait(20) == 1
-    assert f"admin.metrics_listen: cannot bind {address}" in daemon.process.log_tail()
+        daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}", "metrics_listen": address}})
+        daemon.wait_for_log(rf"ERROR admin\.metrics_listen: cannot bind {address}")
+        assert [f"not bound: admin.metrics_listen: cannot bind {address}" in reason
+                for reason in daemon.get_json("/readyz")["reasons"]].count(True) == 1
+    daemon.config = merge(daemon.config, {"admin": {"listen": address}})
+
+    def is_served():
+        try:
+            return daemon.get("/healthz") == (200, "ok\n")
+        except urllib.error.URLError:
+            return False
+    eventually(is_served, 15)

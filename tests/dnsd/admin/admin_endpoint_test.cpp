@@ -410,6 +410,7 @@ TEST_F(AdminEndpointTest, ReplacesNeitherAFileNorTheSocketOfAnother) {
   const auto opened = endpoint_.serve_at({socket_path("file")});
   ASSERT_FALSE(opened);
   EXPECT_THAT(opened.error().message, HasSubstr("admin.listen: cannot bind unix:"));
+  EXPECT_THAT(opened.error().message, testing::EndsWith("Address already in use; it is a file"));
   EXPECT_TRUE(std::filesystem::exists(directory_ / "file"));
 
   AdminEndpoint other(&loop_, "admin.listen", routes);
@@ -444,6 +445,37 @@ TEST_F(AdminEndpointTest, MovesToAnAddressThatOverlapsWithTheOldOne) {
   ASSERT_TRUE(endpoint_.serve_at({AdminAddress(wider)}));
   EXPECT_THAT(address_of(endpoint_), StartsWith("0.0.0.0:"));
   EXPECT_THAT(get("127.0.0.1:" + std::to_string(wider.port)), HasSubstr("hello"));
+}
+
+TEST_F(AdminEndpointTest, MovesToAnAddressThatOverlapsWithSeveralOldOnes) {
+  const SocketAddress two = *parse_socket_address("127.0.0.2:0");
+  ASSERT_TRUE(endpoint_.serve_at({AdminAddress(two)}));
+  SocketAddress one = std::get<SocketAddress>(endpoint_.addresses().front());
+  one.ip = *IpAddress::parse("127.0.0.1");
+  ASSERT_TRUE(endpoint_.serve_at({AdminAddress(two), AdminAddress(one)}));
+  SocketAddress both = one;
+  both.ip = *IpAddress::parse("0.0.0.0");
+  ASSERT_TRUE(endpoint_.serve_at({AdminAddress(both)}));
+  ASSERT_EQ(endpoint_.addresses().size(), 1U);
+  for (const char* const host : {"127.0.0.1:", "127.0.0.2:"})
+    EXPECT_THAT(get(host + std::to_string(both.port)), HasSubstr("hello"));
+}
+
+TEST_F(AdminEndpointTest, MovesToAnotherSpellingOfItsPath) {
+  ASSERT_TRUE(endpoint_.serve_at({socket_path("own")}));
+  std::filesystem::create_directory_symlink(directory_, directory_ / "link");
+  ASSERT_TRUE(endpoint_.serve_at({socket_path("link/own")}));
+  EXPECT_EQ(endpoint_.addresses().size(), 1U);
+  EXPECT_THAT(get(to_string(socket_path("own"))), HasSubstr("hello"));
+}
+
+TEST_F(AdminEndpointTest, LeavesOnlyTheAddressesThatOthersNeed) {
+  ASSERT_TRUE(endpoint_.serve_at({socket_path("own"), kAnyPort}));
+  endpoint_.leave({socket_path("other"), AdminAddress(*parse_socket_address("127.0.0.1:0"))});
+  ASSERT_EQ(endpoint_.addresses().size(), 2U);
+  endpoint_.leave({endpoint_.addresses().back()});
+  ASSERT_EQ(endpoint_.addresses().size(), 1U);
+  EXPECT_THAT(get(to_string(socket_path("own"))), HasSubstr("hello"));
 }
 
 TEST_F(AdminEndpointTest, ServesAtEachAddressOfAList) {

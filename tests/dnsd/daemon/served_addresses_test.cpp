@@ -74,5 +74,19 @@ TEST_F(ServedAddressesTest, TriesAnAddressAgainUntilItsOtherUserIsGone) {
   EXPECT_FALSE(addresses_.is_due(now + 1min));
 }
 
+TEST_F(ServedAddressesTest, TriesAnAdminAddressThatIsTakenAgainAndAnswersQueriesMeanwhile) {
+  test::TakenPort taken;
+  config_.admin.listen = {taken.address()};
+  ASSERT_TRUE(addresses_.open());
+  addresses_.open_admin();
+  EXPECT_THAT(addresses_.unbound(), ElementsAre(HasSubstr("admin.listen: cannot bind 127.0.0.1:")));
+  EXPECT_FALSE(addresses_.is_due(std::chrono::steady_clock::now()));
+  EXPECT_TRUE(addresses_.is_due(std::chrono::steady_clock::now() + 1min));
+  EXPECT_THAT(addresses_.addresses(), SizeIs(1));
+  config_.admin.listen.clear();
+  addresses_.bind();
+  EXPECT_THAT(addresses_.unbound(), IsEmpty());
+}
+
 }  // namespace
 }  // namespace meshdns::dnsd
