@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <optional>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -23,6 +24,7 @@
 #include "dnsd/admin/tls_certificate.hpp"
 #include "dnsd/cli/admin_client.hpp"
 #include "dnsd/cli/arguments.hpp"
+#include "dnsd/config/admin_address.hpp"
 #include "dnsd/config/config.hpp"
 #include "dnsd/config/cookie_secrets.hpp"
 #include "dnsd/config/hosts_file.hpp"
@@ -254,19 +256,13 @@ class MachineCheck {
   }
 
   void check_addresses() {
-    const std::vector<SocketAddress>& listen = loaded_.config.server.listen;
-    for (std::size_t i = 0; i < listen.size(); ++i) {
-      const SocketAddress& address = listen[i];
-      sockaddr_storage unused{};
-      const auto with_zone = address.to_sockaddr(unused);
-      if (with_zone && is_on_this_machine(address)) continue;
-      report(Severity::Warning, "server.listen[" + std::to_string(i) + "]",
-             with_zone
-                 ? address.to_string() +
-                       ": no interface of this machine has the address; no query arrives there "
-                       "until one has it"
-                 : with_zone.error().message);
-    }
+    const Config& config = loaded_.config;
+    for (std::size_t i = 0; i < config.server.listen.size(); ++i)
+      check_address("server.listen[" + std::to_string(i) + "]", config.server.listen[i], "query");
+    for (std::size_t i = 0; i < config.admin.listen.size(); ++i)
+      check_admin_address("admin.listen[" + std::to_string(i) + "]", config.admin.listen[i]);
+    if (config.admin.metrics_listen)
+      check_admin_address("admin.metrics_listen", *config.admin.metrics_listen);
   }
 
  private:
@@ -283,6 +279,38 @@ class MachineCheck {
     report(files_.path == kDefaultConfigPath ? Severity::Error : Severity::Warning,
            key_of(files, message),
            "the user of the service, " + user_->name + ", cannot use it: " + message);
+  }
+
+  // `what`: arrives at the address.
+  void check_address(const std::string& key, const SocketAddress& address, const char* what) {
+    sockaddr_storage unused{};
+    const auto with_zone = address.to_sockaddr(unused);
+    if (with_zone && is_on_this_machine(address)) return;
+    report(Severity::Warning, key,
+           with_zone ? address.to_string() + ": no interface of this machine has the address; no " +
+                           what + " arrives there until one has it"
+                     : with_zone.error().message);
+  }
+
+  // A socket at the path may be that of the daemon which runs.
+  void check_admin_address(const std::string& key, const AdminAddress& address) {
+    const auto* const path = std::get_if<UnixAddress>(&address);
+    if (path == nullptr) return check_address(key, std::get<SocketAddress>(address), "request");
+    std::error_code error;
+    // A directory that is not there may come: RuntimeDirectory= of a unit makes it.
+    const std::filesystem::path directory = std::filesystem::path(path->path).parent_path();
+    const bool may_come = !std::filesystem::exists(directory, error) && !error;
+    std::string obstacle = obstacle_at(*path);
+    std::string user;
+    if (obstacle.empty() && user_) {
+      const RightsOf rights(*user_);
+      if (rights.is_taken()) obstacle = obstacle_at(*path);
+      user = " by the user of the service, " + user_->name;
+    }
+    if (obstacle.empty()) return;
+    report(may_come ? Severity::Note : Severity::Warning, key,
+           to_string(address) + ": the daemon serves without it while it cannot be bound" + user +
+               ": " + obstacle);
   }
 
   void report(Severity severity, const std::string& key, std::string message) {

@@ -13,10 +13,11 @@ namespace meshdns::dnsd {
 
 // Reads the files by the functions that the daemon reads them with, and hands a finding to `add`
 // for each that it could not use, at the line of its key.  The checker reads the files of
-// resources; here they only have to be there.  As root it looks whether the user of the service may
-// read them all, too: an error for the configuration of the service, a warning for any other.  An
-// address that this machine does not have is a warning. REQUIRES: `loaded` is valid, and comes from
-// `files`; there is one thread.
+// resources; here they only have to be there.  As root it looks whether the user of the
+// service may read them all, too: an error for the configuration of the service, a warning for any
+// other.  An address that this machine does not have is a warning, and so is a path of an admin
+// endpoint that cannot be bound; without its directory it is a note.  REQUIRES: `loaded` is valid,
+// and comes from `files`; there is one thread.
 void check_named_files(const LoadedConfig& loaded, const ConfigFiles& files,
                        const std::function<void(registry::Finding)>& add);
 

@@ -22,6 +22,99 @@ pytestmark = THREADS
 API = {"kind": "ServiceEntry", "metadata": {"name": "api", "namespace": "shop"},
        "spec": {"hosts": ["api.example.org"], "addresses": ["10.0.0.7"], "resolution": "STATIC"}}
 
+# A start has one of these ends.
+REFUSED, UNBOUND, SERVED = "the start is refused", "it serves without one of them", "it serves all"
+
+# D: a directory; L: a link to it; P: a free port, S: that of server.listen.
+TABLE = {
+    "a file": (UNBOUND, {"listen": "unix:D/file"}),
+    "a directory": (UNBOUND, {"listen": "unix:D/sub"}),
+    "a dangling link": (UNBOUND, {"listen": "unix:D/dangling"}),
+    "below a file": (UNBOUND, {"listen": "unix:D/file/admin.sock"}),
+    "no directory": (UNBOUND, {"listen": "unix:D/none/admin.sock"}),
+    "a good one beside a bad one": (UNBOUND, {"listen": ["unix:D/none/admin.sock", "unix:D/admin.sock"]}),
+    "metrics without a directory": (UNBOUND, {"listen": "unix:D/a", "metrics_listen": "unix:D/none/b"}),
+    "the address of another machine": (UNBOUND, {"listen": ["192.0.2.1:P", "unix:D/admin.sock"]}),
+    "metrics at the address of another machine": (UNBOUND, {"listen": "unix:D/a", "metrics_listen": "192.0.2.1:P"}),
+    "one path twice": (REFUSED, {"listen": ["unix:D/a", "unix:D/a"]}),
+    "a detour": (REFUSED, {"listen": ["unix:D/a", "unix:D/sub/../a"]}),
+    "a detour by nothing": (REFUSED, {"listen": ["unix:D/a", "unix:D/none/../a"]}),
+    "a double slash": (REFUSED, {"listen": ["unix:D/a", "unix:D//a"]}),
+    "a double slash at the beginning": (REFUSED, {"listen": ["unix:D/a", "unix:/D/a"]}),
+    "a directory by its link": (REFUSED, {"listen": ["unix:D/a", "unix:L/a"]}),
+    "two names by a link": (SERVED, {"listen": ["unix:D/a", "unix:L/b"]}),
+    "one port twice": (REFUSED, {"listen": ["127.0.0.1:P", "127.0.0.1:P"]}),
+    "all addresses": (REFUSED, {"listen": ["127.0.0.1:P", "0.0.0.0:P"]}),
+    "all addresses first": (REFUSED, {"listen": ["0.0.0.0:P", "127.0.0.1:P"]}),
+    "all IPv6 addresses": (REFUSED, {"listen": ["[::1]:P", "[::]:P"]}),
+    "both families": (REFUSED, {"listen": ["[::]:P", "0.0.0.0:P"]}),
+    "both families beside one address": (REFUSED, {"listen": ["[::]:P", "127.0.0.1:P"]}),
+    "two addresses": (SERVED, {"listen": ["127.0.0.1:P", "127.0.0.2:P"]}),
+    "one address for each family": (SERVED, {"listen": ["0.0.0.0:P", "[::1]:P"]}),
+    "any port twice": (SERVED, {"listen": "127.0.0.1:0", "metrics_listen": "127.0.0.1:0"}),
+    "metrics at the same port": (REFUSED, {"listen": "127.0.0.1:P", "metrics_listen": "127.0.0.1:P"}),
+    "metrics at all addresses": (REFUSED, {"listen": "127.0.0.1:P", "metrics_listen": "[::]:P"}),
+    "metrics at the same path": (REFUSED, {"listen": "unix:D/a", "metrics_listen": "unix:L/a"}),
+    "the port of DNS": (REFUSED, {"listen": "127.0.0.1:S"}),
+    "the port of DNS at all addresses": (REFUSED, {"listen": "0.0.0.0:S"}),
+    "metrics at the port of DNS": (REFUSED, {"listen": "127.0.0.1:P", "metrics_listen": "0.0.0.0:S"}),
+    "the port of DNS at another address": (SERVED, {"listen": "127.0.0.2:S"}),
+    "the path of the handover": (REFUSED, {"listen": "unix:D/handover.sock"}),
+}
+
+
+def admin_config(row, directory, config):
+    """The section `row` with the paths and ports of this test."""
+    port = config["server"]["listen"][0].rpartition(":")[2]
+    link = directory.parent / "link"
+    text = json.dumps(row).replace(":P", f":{free_port()}").replace(":S", f":{port}")
+    return json.loads(text.replace("unix:/D", f"unix:/{directory}").replace("unix:D", f"unix:{directory}")
+                      .replace("unix:L", f"unix:{link}"))
+
+
+def became_of(daemon):
+    """Returns the end of a start."""
+    line = daemon.process.wait_for_line(r"\bready:|error: ", 15)
+    if "error: " in line:
+        assert daemon.process.wait(15) == 78
+        return REFUSED
+    failures = [line for line in daemon.process.log_lines() if "listen: cannot bind" in line]
+    return UNBOUND if failures else SERVED
+
+
+def became_of_check(path):
+    """Returns the end of a start as `meshdnsd check` foresees it."""
+    result = run_tool("check", "--config", path)
+    findings = [line for line in result.stdout.splitlines() if "admin." in line]
+    if result.returncode == 1:
+        assert len(findings) == 1 and ": error: admin." in findings[0], result.stdout
+        return REFUSED
+    assert result.returncode == 0 and "error:" not in result.stdout, result.stdout
+    return UNBOUND if findings else SERVED
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_check_foresees_what_becomes_of_the_addresses(workspace, name):
+    expected, row = TABLE[name]
+    directory = workspace.path / "directory"
+    (directory / "sub").mkdir(parents=True)
+    (directory / "file").write_text("precious\n")
+    (directory / "dangling").symlink_to(directory / "nothing")
+    (workspace.path / "link").symlink_to(directory)
+    config = workspace.config()
+    config["admin"] = admin_config(row, directory, config)
+    if "handover" in name:
+        config["server"]["handover"] = f"{directory}/handover.sock"
+    daemon = workspace.daemon(config, wait=False)
+    # At the same time as the start, and while it has the addresses.
+    assert became_of_check(daemon.config_path) == expected
+    assert became_of(daemon) == expected, daemon.process.log_tail()
+    assert became_of_check(daemon.config_path) == expected
+    assert (directory / "file").read_text() == "precious\n" and (directory / "dangling").is_symlink()
+    if expected == REFUSED:
+        workspace.forget(daemon)
+
+
 def unbound(document):
     """The reasons of a page /readyz."""
     return [reason for reason in document["reasons"] if reason.startswith("not bound: ")]
