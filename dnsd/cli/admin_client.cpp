@@ -18,11 +18,12 @@
 #include <utility>
 #include <variant>
 
+#include "dnsd/config/values.hpp"
+
 namespace meshdns::dnsd {
 namespace {
 
-constexpr long kConnectMs = 3'000;
-constexpr long kReplyMs = 15'000;
+constexpr std::chrono::milliseconds kConnectLimit{3'000};
 constexpr std::size_t kMaxReply = std::size_t{64} << 20;
 
 struct EndTransfer {
@@ -130,8 +131,9 @@ AdminResult AdminClient::send(const std::string& target, bool is_post) const {
   curl_easy_setopt(easy.get(), CURLOPT_URL, url.c_str());
   curl_easy_setopt(easy.get(), CURLOPT_NOPROXY, "*");
   curl_easy_setopt(easy.get(), CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(easy.get(), CURLOPT_CONNECTTIMEOUT_MS, kConnectMs);
-  curl_easy_setopt(easy.get(), CURLOPT_TIMEOUT_MS, kReplyMs);
+  curl_easy_setopt(easy.get(), CURLOPT_CONNECTTIMEOUT_MS,
+                   static_cast<long>(std::min(kConnectLimit, limit_).count()));
+  curl_easy_setopt(easy.get(), CURLOPT_TIMEOUT_MS, static_cast<long>(limit_.count()));
   curl_easy_setopt(easy.get(), CURLOPT_ERRORBUFFER, problem.data());
   curl_easy_setopt(easy.get(), CURLOPT_WRITEFUNCTION, append_reply);
   curl_easy_setopt(easy.get(), CURLOPT_WRITEDATA, &reply.body);
@@ -159,6 +161,8 @@ AdminResult AdminClient::send(const std::string& target, bool is_post) const {
   const char* const why = problem[0] != '\0' ? problem.data() : curl_easy_strerror(code);
   if (!peer.objection.empty())
     return std::unexpected(AdminFailure{{place + ": " + peer.objection}});
+  if (code == CURLE_OPERATION_TIMEDOUT)
+    return std::unexpected(AdminFailure{{place + ": no reply within " + format_duration(limit_)}});
   if (code == CURLE_COULDNT_CONNECT)
     return std::unexpected(connection_failure(easy.get(), place, why));
   if (code != CURLE_OK) return std::unexpected(AdminFailure{{place + ": " + why}});

@@ -2,6 +2,7 @@
 // An HTTP client for the admin endpoint of a running daemon.  Only admin_client.cpp knows libcurl.
 #pragma once
 
+#include <chrono>
 #include <expected>
 #include <string>
 #include <utility>
@@ -34,15 +35,19 @@ using AdminResult = std::expected<AdminReply, AdminFailure>;
 
 class AdminClient {
  public:
-  // `token` may be empty; the Unix socket needs none, and does not get it.
-  AdminClient(AdminAddress address, std::string token)
-      : address_(std::move(address)), token_(std::move(token)) {}
+  static constexpr std::chrono::milliseconds kReplyLimit{15'000};
 
-  // Sends one request and waits for the whole reply, at most 15 s.  `target` is the path and the
-  // query.  A failure: no connection, no reply in time, or no HTTP; a reply of any status is none.
-  // Below a directory that every user may write to, such as /tmp, a Unix socket is asked only if
-  // its process is of root, of the caller or of the user meshdns: another user may have had the
-  // path first.
+  // `token` may be empty; the Unix socket needs none, and does not get it.  `limit`: of each
+  // request.
+  AdminClient(AdminAddress address, std::string token,
+              std::chrono::milliseconds limit = kReplyLimit)
+      : address_(std::move(address)), token_(std::move(token)), limit_(limit) {}
+
+  // Sends one request and waits for the whole reply.  `target` is the path and the query.  A
+  // failure: no connection, no reply in time, or no HTTP; a reply of any status is none.  Below a
+  // directory that every user may write to, such as /tmp, a Unix socket is asked only if its
+  // process is of root, of the caller or of the user meshdns: another user may have had the path
+  // first.
   AdminResult get(const std::string& target) const { return send(target, false); }
   AdminResult post(const std::string& target) const { return send(target, true); }
 
@@ -55,6 +60,7 @@ class AdminClient {
 
   AdminAddress address_;
   std::string token_;
+  std::chrono::milliseconds limit_;
 };
 
 }  // namespace meshdns::dnsd

@@ -228,6 +228,8 @@ constexpr std::string_view kPackagedAdminAddress = "unix:/run/meshdns/admin.sock
 // Less than TimeoutStartSec= of the unit, which limits ExecReload=, too.
 constexpr std::chrono::seconds kReloadLimit{20};
 constexpr std::chrono::milliseconds kReloadPoll{20};
+// Less than timeoutSeconds of the manifests' probes, for all places together.
+constexpr std::chrono::milliseconds kProbeLimit{3'000};
 constexpr std::size_t kMaxShownLine = 2'000;
 constexpr std::chrono::seconds kTopInterval{1};
 constexpr std::string_view kClearTerminal = "\x1b[H\x1b[2J";
@@ -285,8 +287,11 @@ std::expected<Found, AdminFailure> find_page(const Arguments& arguments, const c
   if (!places) return std::unexpected(AdminFailure{places.error()});
   std::string problems;
   bool are_absent = !places->addresses.empty();
+  const bool is_probe = arguments.control.ready || arguments.control.live;
+  const auto count = static_cast<int>(places->addresses.size());
   for (const auto& address : places->addresses) {
-    AdminClient client(address, places->token);
+    AdminClient client(address, places->token,
+                       is_probe ? kProbeLimit / count : AdminClient::kReplyLimit);
     auto reply = client.get(page);
     if (reply) return Found{std::move(client), *std::move(reply)};
     problems += (problems.empty() ? "" : "; ") + reply.error().message;

@@ -188,6 +188,25 @@ def test_a_probe_says_one_line(workspace):
         assert run_tool("status", question, "--admin", "nonsense").returncode == 1
 
 
+def test_a_probe_of_a_stopped_daemon_ends_before_the_kubelet_does(workspace):
+    """Its limit is below timeoutSeconds of the manifests, 5 s, for all addresses together."""
+    own, port = f"unix:{workspace.path}/own.sock", f"127.0.0.1:{free_port()}"
+    daemon = workspace.daemon({"admin": {"listen": [port, own]}})
+    daemon.process.send_signal(signal.SIGSTOP)
+    try:
+        for question in ("--ready", "--live"):
+            probe = run_tool("status", question, "--admin", own)
+            assert (probe.returncode, probe.stdout) == (1, "")
+            assert probe.stderr == f"meshdnsd: no running daemon answers: {own}: no reply within 3s\n"
+            probe = control(daemon, "status", question)
+            assert (probe.returncode, probe.stdout) == (1, "")
+            assert probe.stderr == ("meshdnsd: no running daemon answers: "
+                                    f"{own}: no reply within 1500ms; {port}: no reply within 1500ms\n")
+    finally:
+        daemon.process.send_signal(signal.SIGCONT)
+    assert control(daemon, "status", "--ready").returncode == 0
+
+
 class ReadOnlyRoot:
     """A root directory that cannot be written, with the program and its libraries and no shell: an image from scratch.  Only
     `shared` is as it is outside."""
