@@ -312,30 +312,45 @@ int say_unreachable(const Error& error, std::ostream& err) {
   return kExitUsage;
 }
 
-// The lines about a daemon that does not run: what its next start will find wrong, or else what the
-// last one has found.
-std::vector<std::string> reasons_for_absence(const ConfigFiles& files) {
+// Returns whether the addresses of the daemon are those of the text, or of a text without errors.
+bool has_addresses(const LoadedConfig& loaded) {
+  const bool is_wrong = std::ranges::any_of(loaded.findings, [](const registry::Finding& finding) {
+    return finding.severity == registry::Severity::Error &&
+           finding.field.starts_with("admin.listen");
+  });
+  return !is_wrong && (loaded.valid() || loaded.lines.contains("admin.listen"));
+}
+
+// The lines about a daemon that is not found: what its next start will find wrong, or else what the
+// last one has found.  `is_absent`: no process listens at any address that is known.
+std::vector<std::string> reasons_for_absence(const ConfigFiles& files, bool is_absent) {
   std::vector<std::string> reasons;
+  bool has_address = true;
   if (!files.name().empty()) {
     const auto loaded = load_config(files);
     // The user of the service may read what this user may not.
     if (!loaded && ::access(files.path.c_str(), R_OK) != 0 && errno == EACCES)
       return {"meshdnsd: " + loaded.error().message};
+    has_address = loaded && has_addresses(*loaded);
     if (!loaded) reasons.push_back(loaded.error().message);
     if (loaded)
       for (const registry::Finding& finding : loaded->findings)
         if (finding.severity == registry::Severity::Error) reasons.push_back(finding.to_string());
   }
+  if (has_address && !is_absent) return {};
   // The journal is that of the service.
   const bool is_of_service = files.name().empty() || files.path == kDefaultConfigPath;
   if (reasons.empty() && is_of_service) reasons = errors_of_last_run();
-  for (std::string& reason : reasons) reason.insert(0, "meshdnsd does not run: ");
+  for (std::string& reason : reasons)
+    reason.insert(0, has_address ? "meshdnsd does not run: "
+                                 : "meshdnsd may run at an address that cannot be read: ");
   return reasons;
 }
 
 int say_missing(const Arguments& arguments, const AdminFailure& failure, std::ostream& err) {
-  if (failure.is_absent && arguments.control.admin.empty())
-    for (const std::string& reason : reasons_for_absence(arguments.config)) put_line(err, reason);
+  if (arguments.control.admin.empty())
+    for (const std::string& reason : reasons_for_absence(arguments.config, failure.is_absent))
+      put_line(err, reason);
   return say_unreachable(failure, err);
 }
 

@@ -116,9 +116,14 @@ def test_says_what_the_configuration_has_against_a_start(tmp_path):
         assert said(f"{admin}cache: {{ size: none }}\nbogus: 1\n", *command) == [
             'meshdnsd does not run: PATH:2: error: cache.size: "none" is not a size; write 64MiB, 512KiB, 1GiB or plain bytes',
             *said(f"{admin}\nbogus: 1\n", *command)]
-    assert said("", "status")[0] == ("meshdnsd does not run: PATH: error: is empty; for a configuration with all defaults, write a "
-                                     "comment")
-    assert said(None, "status")[0] == "meshdnsd does not run: PATH: No such file or directory"
+    # The daemon may be at an address that the file had before.
+    unknown = "meshdnsd may run at an address that cannot be read: PATH"
+    for command in (["status"], ["reload"], ["flush", "x.example.org"], ["log-level"], ["top", "--once"]):
+        assert said("", *command)[0] == f"{unknown}: error: is empty; for a configuration with all defaults, write a comment"
+        assert said(None, *command)[0] == f"{unknown}: No such file or directory"
+        assert said("admin: [\n", *command)[0].startswith(f"{unknown}:")
+        assert said("admin: { listen: nonsense }\n", *command)[0].startswith(f"{unknown}:1: error: admin.listen: ")
+        assert said("admin: { listne: 127.0.0.1:1 }\n", *command)[0].startswith(f"{unknown}:1: error: admin.listne: ")
 
 
 def test_explain_tells_a_daemon_that_refuses_from_one_that_is_not_there(workspace):
