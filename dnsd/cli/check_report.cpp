@@ -79,7 +79,7 @@ class JsonReport final : public CheckReport {
     put(json_, "warnings", summary.warnings);
     put(json_, "notes", summary.notes);
     json_.EndObject();
-    out_ << buffer_.GetString() << '\n';
+    out_ << ascii_json(buffer_.GetString()) << '\n';
   }
 
  private:
@@ -115,7 +115,7 @@ class SarifReport final : public CheckReport {
     json_.EndObject();
     json_.EndArray();
     json_.EndObject();
-    out_ << buffer_.GetString() << '\n';
+    out_ << ascii_json(buffer_.GetString()) << '\n';
   }
 
  private:

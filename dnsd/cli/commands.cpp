@@ -290,7 +290,7 @@ int run_check_diff(const Arguments& arguments, std::ostream& out, std::ostream& 
       !read_for_diff(arguments.check.diff[1], after, err))
     return kExitUsage;
   const AnswerDiff diff = compare_answers(before, after, arguments.check.clients);
-  out << (arguments.check.format == CheckFormat::Json ? to_json(diff) : to_text(diff));
+  out << (arguments.check.format == CheckFormat::Json ? ascii_json(to_json(diff)) : to_text(diff));
   return diff.changes.empty() ? 0 : 1;
 }
 
@@ -390,7 +390,7 @@ int run_explain(const Arguments& arguments, std::ostream& out, std::ostream& err
   if (!asked.connect && !asked.offline) {
     const auto lines = explanation_of_daemon(*config, asked.name, asked.type, asked.from);
     if (lines) {
-      out << *lines;
+      out << printable_lines(*lines);
       err << "explained by the running daemon\n";
       return 0;
     }

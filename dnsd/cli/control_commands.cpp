@@ -31,6 +31,7 @@
 #include "dnsd/admin/admin_token.hpp"
 #include "dnsd/cli/admin_client.hpp"
 #include "dnsd/cli/commands.hpp"
+#include "dnsd/cli/printed_lines.hpp"
 #include "dnsd/config/load.hpp"
 #include "dnsd/log/journal.hpp"
 #include "registry/base/finding.hpp"
@@ -213,15 +214,15 @@ std::string status_text(const StatusPages& pages) {
   return out.str();
 }
 
-// JSON with line breaks and indentation; text that is no JSON as it is.
+// JSON with line breaks and indentation, in ASCII; text that is no JSON as printable lines.
 std::string indented_json(const std::string& json) {
   Document document;
-  if (document.Parse(json.data(), json.size()).HasParseError()) return json;
+  if (document.Parse(json.data(), json.size()).HasParseError()) return printable_lines(json);
   rapidjson::StringBuffer buffer;
   rapidjson::PrettyWriter<rapidjson::StringBuffer> writer(buffer);
   writer.SetIndent(' ', 2);
   document.Accept(writer);
-  return std::string(buffer.GetString(), buffer.GetSize()) + "\n";
+  return ascii_json({buffer.GetString(), buffer.GetSize()}) + "\n";
 }
 
 constexpr std::string_view kPackagedAdminAddress = "unix:/run/meshdns/admin.sock";
