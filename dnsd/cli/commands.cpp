@@ -193,12 +193,11 @@ int run_daemon(const Arguments& arguments, std::ostream& err) {
 
 namespace {
 
-// Paths that do not exist are left out: check_named_files() has reported them.
+// Paths that cannot be read are left out: check_named_files() has reported them.
 void check_sources(const Config& config, registry::Checker& checker) {
-  const auto is_there = [](const std::string& path) { return ::access(path.c_str(), F_OK) == 0; };
   for (const auto& source : config.sources) {
     const auto* const files = std::get_if<FilesSource>(&source);
-    if (files != nullptr && is_there(files->path)) {
+    if (files != nullptr && may_be_source(files->path)) {
       registry::ManifestOptions of_source;
       of_source.cluster = files->cluster;
       of_source.network = files->network;
@@ -206,7 +205,7 @@ void check_sources(const Config& config, registry::Checker& checker) {
       checker.check(files->path, registry::read_manifest, of_source);
     }
     const auto* const table = std::get_if<NameTableSource>(&source);
-    if (table != nullptr && is_there(table->path))
+    if (table != nullptr && may_be_source(table->path))
       checker.check(table->path, registry::read_name_table);
   }
 }

@@ -4,6 +4,7 @@
 #include <grp.h>
 #include <pwd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -71,11 +72,6 @@ Result<void> may_write(const std::string& path, int mode) {
   const std::string parent = std::filesystem::path(path).parent_path().string();
   if (::access(parent.empty() ? "." : parent.c_str(), W_OK | X_OK) == 0) return {};
   return fail(path + ": does not exist and cannot be created: " + std::strerror(errno));
-}
-
-Result<void> is_there(const std::string& path) {
-  if (::access(path.c_str(), F_OK) == 0) return {};
-  return fail(path + ": " + std::strerror(errno));
 }
 
 // Names the first file of a source that cannot be read.
@@ -247,7 +243,7 @@ class MachineCheck {
           {{{"", files_.path}}, [this] { return without_value(read_text_file(files_.path)); }});
     const NamedFilesOf named(loaded_.config);
     for (const NamedFiles& files : named.all()) {
-      const auto read = files.is_resource ? is_there(files.paths.front().path) : files.load();
+      const auto read = files.is_resource ? may_be_source(files.paths.front().path) : files.load();
       if (read)
         check_for_user(files);
       else
@@ -335,6 +331,17 @@ class MachineCheck {
 };
 
 }  // namespace
+
+Result<void> may_be_source(const std::string& path) {
+  struct stat status{};
+  const auto refuse = [&](const char* why) { return fail(path + ": " + why); };
+  if (::stat(path.c_str(), &status) != 0) return refuse(std::strerror(errno));
+  const bool is_directory = S_ISDIR(status.st_mode);
+  if (!is_directory && !S_ISREG(status.st_mode)) return refuse("neither a file nor a directory");
+  if (::access(path.c_str(), is_directory ? R_OK | X_OK : R_OK) != 0)
+    return refuse(std::strerror(errno));
+  return {};
+}
 
 void check_named_files(const LoadedConfig& loaded, const ConfigFiles& files,
                        const std::function<void(Finding)>& add) {

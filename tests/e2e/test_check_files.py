@@ -130,6 +130,23 @@ def test_finds_each_file_that_is_missing(files):
         assert place.startswith(f"{files.path}:{files.line_of(missing)}: error: {shown}: "), (key, findings)
 
 
+def test_each_key_has_one_exit_status_for_each_kind_of_file(files, tmp_path):
+    """A pipe, a device and a directory where a file belongs, and nothing at all."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    pair = {"sources.istiod.token_file": None, "sources.istiod.cert_file": files.certificate, "sources.istiod.key_file": files.key}
+    for key in sorted(documented_keys() - {"log.dnstap", "state_dir"}):
+        more = pair if key in ("sources.istiod.cert_file", "sources.istiod.key_file") else {}
+        for value in (pipe, "/dev/full", "/dev/null/below", tmp_path / "none"):
+            result = check(files.config(**{**more, key: value}))
+            assert result.returncode == 1, (key, value, result.stdout)
+            findings = [line for line in result.stdout.splitlines() if str(value) in line]
+            assert len(findings) == 1 and findings[0].startswith(f"{files.path}:{files.line_of(value)}: error: "), (key, findings)
+    # It runs on the paths of the command line.
+    for value in (pipe, "/dev/full", tmp_path / "none"):
+        assert run_tool("check", value).returncode == 2, value
+
+
 BROKEN = [
     ("server.cookies.secret_file", "short\n", "not a secret of 32 hexadecimal digits"),
     ("admin.token_file", "short\n", "the token is shorter than 16 characters"),
