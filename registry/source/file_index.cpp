@@ -37,18 +37,18 @@ Result<FileText> read_text(const std::string& path, std::size_t max_bytes) {
   struct stat status{};
   if (!fd || fstat(fd.get(), &status) != 0)
     return fail(std::string("cannot be read: ") + std::strerror(errno) +
-                "; its last good state stays in use");
+                "; its last good state, if any, stays in use");
   if (!S_ISREG(status.st_mode)) return fail("is not a regular file and is not read");
   if (std::cmp_greater(status.st_size, max_bytes))
     return fail("is larger than " + std::to_string(max_bytes >> 20) +
-                " MiB and is not read; split it; its last good state stays in use");
+                " MiB and is not read; split it; its last good state, if any, stays in use");
   FileText file{std::string(static_cast<std::size_t>(status.st_size), '\0'),
                 FileIdentity::of(status), true};
   const auto filled =
       read_fully(fd.get(), {reinterpret_cast<std::uint8_t*>(file.text.data()), file.text.size()});
   if (!filled)
     return fail(std::string("cannot be read: ") + std::strerror(errno) +
-                "; its last good state stays in use");
+                "; its last good state, if any, stays in use");
   file.text.resize(*filled);
   file.steady = fstat(fd.get(), &status) == 0 && FileIdentity::of(status) == file.identity;
   return file;
@@ -340,7 +340,7 @@ SourceStatus FileIndex::status() const {
   for (const auto& [path, file] : files_) {
     if (!file.broken) continue;
     ++status.broken;
-    status.last_error = path + " has errors; its last good state stays in use";
+    status.last_error = path + " has errors; its last good state, if any, stays in use";
   }
   for (const auto& [path, complaint] : complaints_) {
     status.broken += complaint.hides_files ? 1 : 0;

@@ -34,7 +34,7 @@ constexpr std::uint32_t kHowToWatch = IN_ONLYDIR | IN_EXCL_UNLINK;
 // reports the writes, so that a tree of links cannot take all of the user's watches.
 constexpr std::size_t kMaxWatchedFiles = 256;
 
-constexpr const char* kStays = "the last good state of its files stays in use";
+constexpr const char* kStays = "the last good state of its files, if any, stays in use";
 
 // Any other error says nothing of what is there.
 bool is_gone(int error) { return error == ENOENT || error == ENOTDIR; }
@@ -77,7 +77,7 @@ class Walker {
     const int error = root.error != 0 ? root.error : stat_of(root.path, status);
     if (error != 0) {
       complain(options_.path, error == ENOENT ? "does not exist" : std::strerror(error),
-               "its last good state stays in use until it is back");
+               "its last good state, if any, stays in use until it exists");
       narrow();
       return std::move(walk_);
     }
@@ -270,7 +270,7 @@ void Walker::visit(const std::string& visible, const std::string& real, const st
     if (is_ours || !is_gone(target.error))
       complain(visible_path,
                std::string("the symbolic link has no target: ") + std::strerror(target.error),
-               "the last good state of this name stays in use");
+               "the last good state of this name, if any, stays in use");
     return;
   }
   if (S_ISDIR(status.st_mode)) return enter(visible_path, target.path, status, depth + 1);

@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import socket
 import subprocess
@@ -191,3 +192,17 @@ def test_names_a_tab_of_the_configuration(tmp_path):
         assert result.stdout.startswith(f"{path}:{line}: error: the line is indented with a tab; YAML allows spaces only\n"), result
     path.write_text("server:\n  workers: 1: 2\n")
     assert "with a tab" not in run_tool("check", "--config", path).stdout
+
+
+def test_nothing_is_said_to_stay_in_use_that_never_was(workspace):
+    workspace.write_text("broken.yaml", "kind: ServiceEntry\nspec: [")
+    (workspace.resources / "dangling.yaml").symlink_to(workspace.path / "nothing")
+    os.mkfifo(workspace.resources / "pipe.yaml")
+    (workspace.resources / "large.yaml").write_text("# " + "x" * (65 << 20))
+    missing = workspace.path / "missing"
+    daemon = workspace.daemon({"admin": {"listen": f"unix:{workspace.path}/admin.sock"}, "sources": [
+        {"files": {"path": str(workspace.resources)}}, {"files": {"path": str(missing)}}]})
+    daemon.wait_for_log("not ready yet", 15)
+    text = run_tool("status", "--config", daemon.config_path).stdout + daemon.process.log_tail(100)
+    assert f"{missing} does not exist" in text and "dangling.yaml" in text and "large.yaml" in text, text
+    assert "stays in use" in text and re.findall(r"last good [^;,]* stays? in use", text) == [], text

@@ -371,7 +371,7 @@ class IstiodSource final : public Source, private AdsListener {
     silent_since_ = scheduler_->now();
     if (std::exchange(refusal_, why) != why)
       say(true, "refused a push of istiod at " + counters_.server + ": " + why +
-                    "; the last good names stay in use");
+                    "; the last good names, if any, stay in use");
   }
 
   // istiod ends each stream after half an hour or so.  That is worth a line only if the next one
