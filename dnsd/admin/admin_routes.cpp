@@ -16,7 +16,6 @@
 #include "dnsd/config/load.hpp"
 #include "registry/base/host_name.hpp"
 #include "registry/base/printable.hpp"
-#include "resolver/wire/name_text.hpp"
 #include "status_files.hpp"
 
 namespace meshdns::dnsd {
@@ -191,28 +190,6 @@ HttpResponse show_resolver(const ShownDaemon& daemon, const HttpRequest& request
   });
 }
 
-HttpResponse show_cache(const ShownDaemon& daemon) {
-  const CacheStatistics cache = daemon.engine.forwarding->cache.statistics();
-  return object_response([&](Json& json) {
-    const auto put_kind = [&](const char* name, const CacheStatistics::Kind& kind) {
-      put_object(json, name, [&] {
-        put(json, "entries", kind.entries);
-        put(json, "bytes", kind.bytes);
-        put(json, "hits", kind.hits);
-        put(json, "evictions", kind.evictions);
-      });
-    };
-    put_kind("positive", cache.positive);
-    put_kind("negative", cache.negative);
-    put_kind("failure", cache.failure);
-    put(json, "staleHits", cache.stale_hits);
-    put(json, "misses", cache.misses);
-    put(json, "insertions", cache.insertions);
-    put(json, "refreshes", cache.refreshes);
-    put(json, "capacityBytes", cache.capacity_bytes);
-  });
-}
-
 // Adds one value of each point, oldest first.
 template <typename Points, typename Value>
 void put_series(Json& json, const char* key, const Points& points, Value value) {
@@ -260,23 +237,6 @@ HttpResponse show_upstreams(const ShownDaemon& daemon) {
   return list_response(upstream_status(daemon), [&](Json& json, const UpstreamStatus& status) {
     put_upstream(json, status, daemon.history);
   });
-}
-
-// `name`: that name, every type; `zone`: it and all below, "." everything.
-HttpResponse flush_cache(const ShownDaemon& daemon, const HttpRequest& request) {
-  const auto name = request.argument("name");
-  const auto zone = request.argument("zone");
-  if (name.empty() == zone.empty())
-    return bad_request("name=NAME or zone=ZONE is needed, one of them; zone=. is everything");
-  const auto wire_name = wire::name_from_text(name.empty() ? zone : name);
-  if (!wire_name) return bad_request(wire_name.error().message);
-  Cache& cache = daemon.engine.forwarding->cache;
-  const std::size_t removed =
-      name.empty() ? cache.flush_zone(*wire_name) : cache.flush_name(*wire_name);
-  daemon.engine.log.info(
-      "cache flushed",
-      {{name.empty() ? "zone" : "name", name.empty() ? zone : name}, {"entries", removed}});
-  return object_response([&](Json& json) { put(json, "removed", removed); });
 }
 
 // The share of all answers since the start that the kernel gave.

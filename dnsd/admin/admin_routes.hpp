@@ -49,6 +49,12 @@ HttpRoutes metrics_routes(ShownDaemon daemon);
 // bounded by the configuration.
 std::string metrics_text(const ShownDaemon& daemon);
 
+// /cache: statistics.
+HttpResponse show_cache(const ShownDaemon& daemon);
+
+// /cache/flush.  `name`: that name, every type; `zone`: it and all below, "." everything.
+HttpResponse flush_cache(const ShownDaemon& daemon, const HttpRequest& request);
+
 // /explain of a name, with search= the names that have a text, or with connect= of a connection.
 HttpResponse show_explanation(const ShownDaemon& daemon, const HttpRequest& request);
 
