@@ -23,11 +23,6 @@ constexpr std::size_t kMinShardSize = std::size_t{512} << 10;
 
 constexpr std::string_view kBlockMagic = "meshdns cache 3\n";
 
-bool ends_with_labels(std::string_view name, std::string_view zone) {
-  while (name.size() > zone.size()) name.remove_prefix(1u + static_cast<unsigned char>(name[0]));
-  return name == zone;
-}
-
 constexpr std::size_t kChecksumSize = 4;
 
 void put_u64(std::vector<std::uint8_t>& out, std::uint64_t value) {
@@ -80,6 +75,11 @@ bool age_records(std::vector<wire::ResponseRecord>& records, std::uint32_t elaps
 }
 
 }  // namespace
+
+bool is_in_zone(std::string_view name, std::string_view zone) {
+  while (name.size() > zone.size()) name.remove_prefix(1u + static_cast<unsigned char>(name[0]));
+  return name == zone;
+}
 
 Cache::Cache(const CacheConfig& config) {
   const std::size_t shards =
@@ -153,6 +153,14 @@ Cache::Entry Cache::peek(const CacheKey& key, Millis now) {
   return shard_of(name_error.hash()).peek(name_error, at);
 }
 
+std::optional<Cache::Place> Cache::list_some(Place place, Millis now, const Wants& wants,
+                                             std::vector<Entry>& found) {
+  const auto next = shards_[place.shard]->list_some(place.bucket, moment(now), wants, found);
+  if (next) return Place{place.shard, *next};
+  if (place.shard + 1 == shards_.size()) return std::nullopt;
+  return Place{place.shard + 1, 0};
+}
+
 void Cache::store(const MessageRef& message, const CacheKey& asked) {
   assert(message->kind() != MessageKind::Failure);
   if (!message->is_cacheable() || !is_enabled()) return;
@@ -184,8 +192,7 @@ std::size_t Cache::flush_name(std::string_view wire_name) {
 
 std::size_t Cache::flush_zone(std::string_view wire_name) {
   const std::string zone = to_lower(wire_name);
-  return flush_if(
-      [&](const CachedMessage& message) { return ends_with_labels(message.name(), zone); });
+  return flush_if([&](const CachedMessage& message) { return is_in_zone(message.name(), zone); });
 }
 
 // Layout: magic, the CRC-32 of what follows (4 octets), the time (8 octets), then for each message

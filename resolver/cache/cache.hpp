@@ -9,7 +9,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,6 +26,9 @@ namespace meshdns::dnsd {
 
 class CacheShard;
 struct CacheMoment;
+
+// Returns whether `name` is `zone` or below it.  REQUIRES: both are lower-case names in wire form.
+bool is_in_zone(std::string_view name, std::string_view zone);
 
 // Totals since the start; `entries` and `bytes` are of now.
 struct CacheStatistics {
@@ -92,6 +97,18 @@ class Cache {
     bool is_refresh_paused = false;
   };
   Entry peek(const CacheKey& key, Millis now);
+  // A walk through all entries, in slices of some thousand, so that no worker waits for it.
+  struct Place {
+    std::size_t shard = 0;
+    std::size_t bucket = 0;
+  };
+  using Wants = std::function<bool(const CachedMessage&)>;
+  // Appends the entries of the slice at `place` that would be used and that `wants` returns true
+  // for, which is called under a lock.  Does not count as a use of them.  Returns the place of the
+  // next slice; nullopt: there is none.  Entries that come, leave or move (reconfigure()) between
+  // two slices may be left out, or come twice.
+  std::optional<Place> list_some(Place place, Millis now, const Wants& wants,
+                                 std::vector<Entry>& found);
 
   // Keeps `message` unless it is not cacheable or too large for a shard; in place of what has the
   // same key, and of what was there for the question `asked`: a name error is kept once for all

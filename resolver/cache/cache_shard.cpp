@@ -35,6 +35,9 @@ constexpr Millis kFailureMemory = 10'000;
 
 constexpr Millis kPrefetchPart = 10;
 
+// Buckets of one slice of a list, each with about four messages.
+constexpr std::size_t kListedBuckets = 512;
+
 }  // namespace
 
 void CacheQueue::push(const CachedMessage* message) {
@@ -261,7 +264,10 @@ bool CacheShard::is_refresh_paused(const CacheKey& key, const CacheMoment& momen
 
 Cache::Entry CacheShard::peek(const CacheKey& key, const CacheMoment& moment) {
   const std::lock_guard lock(mutex_);
-  const CachedMessage* const message = look_up(key);
+  return entry_of(look_up(key), moment);
+}
+
+Cache::Entry CacheShard::entry_of(const CachedMessage* message, const CacheMoment& moment) const {
   if (message == nullptr || is_dead(*message, moment)) return {};
   const Millis fresh = fresh_until(*message);
   if (moment.now < fresh && usable(*message, moment) == Use::No) return {};  // a failure, overcome
@@ -269,6 +275,19 @@ Cache::Entry CacheShard::peek(const CacheKey& key, const CacheMoment& moment) {
           .fresh_until = fresh,
           .kept_until = fresh + moment.serve_stale,
           .is_refresh_paused = is_paused(*message, moment)};
+}
+
+std::optional<std::size_t> CacheShard::list_some(std::size_t bucket, const CacheMoment& moment,
+                                                 const Cache::Wants& wants,
+                                                 std::vector<Cache::Entry>& found) {
+  const std::lock_guard lock(mutex_);
+  const std::size_t end = std::min(bucket + kListedBuckets, table_.size());
+  table_.for_each_in(bucket, end, [&](const CachedMessage& message) {
+    if (!wants(message)) return;
+    if (Cache::Entry entry = entry_of(allowed(&message), moment); entry.message)
+      found.push_back(std::move(entry));
+  });
+  return end < table_.size() ? std::optional(end) : std::nullopt;
 }
 
 void CacheShard::store(const MessageRef& message, const CacheMoment& moment) {

@@ -10,9 +10,11 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "resolver/cache/cache.hpp"
 #include "resolver/cache/cached_message.hpp"
@@ -101,6 +103,9 @@ class alignas(64) CacheShard {
   MessageRef find_stale(const CacheKey& key, const CacheMoment& moment);
   bool is_refresh_paused(const CacheKey& key, const CacheMoment& moment);
   Cache::Entry peek(const CacheKey& key, const CacheMoment& moment);
+  // Does Cache::list_some() for some buckets from `bucket` on, and returns the next one.
+  std::optional<std::size_t> list_some(std::size_t bucket, const CacheMoment& moment,
+                                       const Cache::Wants& wants, std::vector<Cache::Entry>& found);
 
   void store(const MessageRef& message, const CacheMoment& moment);
   void store_failure(const MessageRef& failure, const CacheMoment& moment);
@@ -139,7 +144,13 @@ class alignas(64) CacheShard {
     void remove(const CachedMessage* message);
     // `visit` may remove the message that it is given.
     template <typename Visit>
-    void for_each(const Visit& visit) const;
+    void for_each(const Visit& visit) const {
+      for_each_in(0, buckets_.size(), visit);
+    }
+    // Those of the buckets from `first` up to `end`.
+    template <typename Visit>
+    void for_each_in(std::size_t first, std::size_t end, const Visit& visit) const;
+    std::size_t size() const { return buckets_.size(); }
     std::size_t bytes() const { return buckets_.size() * sizeof(Bucket); }
 
    private:
@@ -156,6 +167,7 @@ class alignas(64) CacheShard {
   };
 
   Use usable(const CachedMessage& message, const CacheMoment& moment) const;
+  Cache::Entry entry_of(const CachedMessage* message, const CacheMoment& moment) const;
   // Failures get longer lives the more of them come in a row.
   static Millis fresh_until(const CachedMessage& message);
   bool is_paused(const CachedMessage& message, const CacheMoment& moment) const;
@@ -164,7 +176,9 @@ class alignas(64) CacheShard {
 
   // The message of that key, if there is one, its server is asked and its addresses are not denied.
   const CachedMessage* look_up(const CacheKey& key) {
-    const CachedMessage* const message = table_.find(key.bytes(), key.hash());
+    return allowed(table_.find(key.bytes(), key.hash()));
+  }
+  const CachedMessage* allowed(const CachedMessage* message) {
     if (message == nullptr || message->links_.judged_by == rule_) [[likely]]
       return message;
     return judge(message);
@@ -204,9 +218,9 @@ class alignas(64) CacheShard {
 };
 
 template <typename Visit>
-void CacheShard::Table::for_each(const Visit& visit) const {
-  for (const Bucket& bucket : buckets_) {
-    for (const CachedMessage* message : bucket.slots) {
+void CacheShard::Table::for_each_in(std::size_t first, std::size_t end, const Visit& visit) const {
+  for (std::size_t i = first; i < end; ++i) {
+    for (const CachedMessage* message : buckets_[i].slots) {
       while (message != nullptr) {
         const CachedMessage* const next = message->links_.chain;
         visit(*message);

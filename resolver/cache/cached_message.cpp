@@ -130,6 +130,15 @@ wire::Question question_of(const wire::QueryMessage& query) {
   return question;
 }
 
+CachedMessage::Variant CachedMessage::variant() const {
+  const auto* const at = reinterpret_cast<const std::uint8_t*>(key().data() + name().size());
+  return {.type = static_cast<wire::Type>(load_u16(at)),
+          .qclass = static_cast<wire::Class>(load_u16(at + 2)),
+          .dnssec_ok = (at[4] & kDnssecOkFlag) != 0,
+          .checking_disabled = (at[4] & kCheckingDisabledFlag) != 0,
+          .is_of_all_types = (at[4] & kNameErrorFlag) != 0};
+}
+
 MessageRef CachedMessage::create(const MessageParts& parts) {
   const std::size_t question_end = wire::kHeaderSize + parts.key.bytes().size() - 1;
   assert(parts.message.empty() || parts.message.size() >= question_end);

@@ -112,6 +112,15 @@ class CachedMessage final : public RefCounted {
   std::string_view name() const { return {tail(), key_size_ - CacheKey::kTail}; }  // wire form
   std::uint64_t hash() const { return hash_; }
   CacheKey to_key() const { return CacheKey(key()); }
+  // The question behind its name.
+  struct Variant {
+    wire::Type type = wire::Type::A;
+    wire::Class qclass = wire::Class::In;
+    bool dnssec_ok = false;
+    bool checking_disabled = false;
+    bool is_of_all_types = false;  // a name error; `type` means nothing
+  };
+  Variant variant() const;
   // The time of its receipt, and the end of its freshness; equal if it must not be cached.
   Millis received_at() const { return received_at_; }
   Millis expires_at() const { return expires_at_; }

@@ -7,10 +7,14 @@
 
 #include <chrono>
 #include <map>
+#include <optional>
 #include <set>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "dnsd/config/config.hpp"
+#include "resolver/wire/name_text.hpp"
 #include "tests/resolver/cache/messages.hpp"
 
 namespace meshdns::dnsd::test {
@@ -272,6 +276,50 @@ UpstreamConfig denying(std::string_view prefix) {
   UpstreamConfig config;
   config.deny_answers = {*IpPrefix::parse(prefix)};
   return config;
+}
+
+// The keys of the entries of a walk, with the flags.
+std::multiset<std::string> listed(Cache& cache, Millis now, const Cache::Wants& wants) {
+  std::multiset<std::string> keys;
+  std::vector<Cache::Entry> found;
+  std::size_t slices = 0;
+  for (std::optional<Cache::Place> place = Cache::Place{}; place; ++slices)
+    place = cache.list_some(*place, now, wants, found);
+  EXPECT_GT(slices, 1U) << "the walk has a slice for each shard at least";
+  for (const Cache::Entry& entry : found) {
+    const CachedMessage::Variant variant = entry.message->variant();
+    keys.insert(wire::name_to_text(entry.message->name()) + " " +
+                (variant.is_of_all_types ? "all" : wire::to_string(variant.type)) +
+                (variant.dnssec_ok ? " DO" : "") + (variant.checking_disabled ? " CD" : ""));
+  }
+  return keys;
+}
+
+TEST_F(CacheTest, ListsEachEntryThatWouldBeUsedOnce) {
+  const auto all = [](const CachedMessage&) { return true; };
+  EXPECT_THAT(listed(cache_, kStart, all), ::testing::IsEmpty());
+  std::multiset<std::string> stored;
+  for (int i = 0; i < 5'000; ++i) {
+    const std::string name = "n" + std::to_string(i) + ".example.org.";
+    store(response(question(name), {name + " 10 A 192.0.2.1"}), kStart);
+    stored.insert(name + " A");
+  }
+  store(response(question("gone.example.net."), {}, {"example.net. 5 SOA 5"}, Rcode::NxDomain),
+        kStart);
+  EXPECT_EQ(listed(cache_, kStart,
+                   [](const CachedMessage& message) {
+                     return is_in_zone(message.name(), wire_name("example.org."));
+                   }),
+            stored);
+  EXPECT_THAT(listed(cache_, kStart,
+                     [](const CachedMessage& message) {
+                       return is_in_zone(message.name(), wire_name("gone.example.net."));
+                     }),
+              ElementsAre("gone.example.net. all"));
+  EXPECT_EQ(listed(cache_, kStart + 12'000, all), stored) << "stale; the name error is over";
+  EXPECT_EQ(cache_.statistics().positive.hits, 0U);
+  cache_.deny(DeniedAnswers(denying("192.0.2.0/24")));
+  EXPECT_THAT(listed(cache_, kStart, all), ElementsAre("gone.example.net. all"));
 }
 
 TEST_F(CacheTest, ForgetsWhatAReloadDenies) {
