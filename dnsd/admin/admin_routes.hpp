@@ -49,8 +49,9 @@ HttpRoutes metrics_routes(ShownDaemon daemon);
 // bounded by the configuration.
 std::string metrics_text(const ShownDaemon& daemon);
 
-// /cache: statistics.
-HttpResponse show_cache(const ShownDaemon& daemon);
+// /cache: statistics.  The arguments name=, zone= (at and below it) and top= (the largest) ask for
+// entries instead; limit= is their number.
+HttpResponse show_cache(const ShownDaemon& daemon, const HttpRequest& request);
 
 // /cache/flush.  `name`: that name, every type; `zone`: it and all below, "." everything.
 HttpResponse flush_cache(const ShownDaemon& daemon, const HttpRequest& request);

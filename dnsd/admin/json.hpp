@@ -2,6 +2,7 @@
 // Responses with JSON of the admin pages.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "dnsd/admin/http_message.hpp"
@@ -33,6 +34,15 @@ void put_objects(Json& json, const char* key, const List& list, PutMembers put_m
     put_members(element);
     json.EndObject();
   });
+}
+
+// A part of a page that is made in pieces.
+template <typename Fill>
+std::string json_text(Fill fill) {
+  rapidjson::StringBuffer buffer;
+  Json json(buffer);
+  fill(json);
+  return {buffer.GetString(), buffer.GetSize()};
 }
 
 template <typename Fill>

@@ -63,14 +63,6 @@ using registry::HostEntry;
 using registry::ServiceId;
 using registry::ServiceRecord;
 
-template <typename Fill>
-std::string json_text(Fill fill) {
-  rapidjson::StringBuffer buffer;
-  Json json(buffer);
-  fill(json);
-  return {buffer.GetString(), buffer.GetSize()};
-}
-
 template <typename PutValue>
 void add_line(std::string& text, std::string_view type, PutValue put_value) {
   text += json_text([&](Json& json) {
@@ -212,14 +204,15 @@ HttpResponse RegistryStreams::answer(const ServicePage& page, const HttpRequest&
   ServiceFilter filter;
   filter.ns = request.argument("namespace");
   if (const auto host = request.argument("host"); !host.empty()) filter.host = canonical_host(host);
+  if (!request.arguments.contains("watch"))
+    return list(std::make_unique<ServiceList>(registry_, page, std::move(filter)));
   if (is_closed_) return json_error("the daemon stops", 503);
-  if (!request.arguments.contains("watch")) return list(page, std::move(filter));
   if (page.put_id == nullptr) return json_error("watch=: this page cannot be watched", 400);
   return watch(page, std::move(filter));
 }
 
-HttpResponse RegistryStreams::list(const ServicePage& page, ServiceFilter filter) {
-  auto feed = std::make_unique<ServiceList>(registry_, page, std::move(filter));
+HttpResponse RegistryStreams::list(std::unique_ptr<TextFeed> feed) {
+  if (is_closed_) return json_error("the daemon stops", 503);
   std::string text;
   const Time until = Clock::now() + kTurn;
   while (!feed->is_done() && Clock::now() < until) feed->step(text);
@@ -308,7 +301,7 @@ void RegistryStreams::advance() {
 }
 
 // Returns whether it has written anything.
-bool RegistryStreams::advance(ServiceFeed& feed, HttpStream& stream, Time until) const {
+bool RegistryStreams::advance(TextFeed& feed, HttpStream& stream, Time until) const {
   bool has_written = false;
   while (feed.has_work() && Clock::now() < until && stream.has_room() && !stream.is_closed()) {
     std::string text;

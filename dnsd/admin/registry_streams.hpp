@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers the pages that list services, and their watches.  A short list is a plain response.  The
-// others are written between the other work of the control thread, for at most kTurn at a time, and
-// only as fast as their clients read.
+// Answers the pages with long lists, of services and of the cache, and the watches of services.  A
+// short list is a plain response.  The others are written between the other work of the control
+// thread, for at most kTurn at a time, and only as fast as their clients read.
 #pragma once
 
 #include <uv.h>
@@ -72,20 +72,21 @@ struct ServiceFilter {
   }
 };
 
-// Control thread.
-class ServiceFeed {
+// A text that is made in small steps.  Control thread.
+class TextFeed {
  public:
-  virtual ~ServiceFeed() = default;
+  virtual ~TextFeed() = default;
   // Returns whether step() has something to do now.
   virtual bool has_work() const = 0;
   // Returns whether the text has ended.
   virtual bool is_done() const = 0;
-  // Appends a small part of the text: at most the objects of one host.
+  // Appends a small part of the text: at most the objects of one host.  Nothing while it looks for
+  // what to write.
   virtual void step(std::string& text) = 0;
 };
 
 // A JSON array of the objects of one generation.
-class ServiceList final : public ServiceFeed {
+class ServiceList final : public TextFeed {
  public:
   ServiceList(const registry::Registry& registry, const ServicePage& page, ServiceFilter filter);
   bool has_work() const override { return !is_done_; }
@@ -111,7 +112,7 @@ struct PendingChange {
 // Lines of JSON: the objects of one generation as ADDED, a BOOKMARK, then the changes in order.  A
 // host that changes again before its line is written is one change, so that a watch whose client
 // reads slowly takes memory for each host once.
-class ServiceWatch final : public ServiceFeed {
+class ServiceWatch final : public TextFeed {
  public:
   // Changed hosts that wait for their line: about 100 bytes each.
   static constexpr std::size_t kMaxPending = 131'072;
@@ -162,6 +163,8 @@ class RegistryStreams {
 
   // The arguments host= and namespace= restrict the page; watch= makes it a watch, if it can be.
   HttpResponse answer(const ServicePage& page, const HttpRequest& request);
+  // A page of JSON that is another list.
+  HttpResponse list(std::unique_ptr<TextFeed> feed);
   // The daemon ends: so do the watches, with a last line; new requests are refused.
   void close();
 
@@ -171,7 +174,7 @@ class RegistryStreams {
   using Time = std::chrono::steady_clock::time_point;
   struct List {
     std::shared_ptr<HttpStream> stream;
-    std::unique_ptr<ServiceList> feed;
+    std::unique_ptr<TextFeed> feed;
   };
   struct Watch {
     std::shared_ptr<HttpStream> stream;
@@ -179,14 +182,13 @@ class RegistryStreams {
     Time written;  // the last line
   };
 
-  HttpResponse list(const ServicePage& page, ServiceFilter filter);
   HttpResponse watch(const ServicePage& page, ServiceFilter filter);
   void note(const registry::Changes& changes);
   void note(const std::shared_ptr<const PendingChange>& change);
   void run_later(std::chrono::milliseconds delay);
   void turn();
   void advance();
-  bool advance(ServiceFeed& feed, HttpStream& stream, Time until) const;
+  bool advance(TextFeed& feed, HttpStream& stream, Time until) const;
   void send_heartbeats();
   void forget_closed();
   void plan_next_turn();

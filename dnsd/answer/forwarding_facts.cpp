@@ -24,6 +24,8 @@ std::string describe_content(const CachedMessage& message) {
   return text;
 }
 
+}  // namespace
+
 std::string describe_entry(const Cache::Entry& entry, Millis now) {
   if (!entry.message) return "none; an upstream server is asked";
   const std::string content = describe_content(*entry.message);
@@ -39,6 +41,8 @@ std::string describe_entry(const Cache::Entry& entry, Millis now) {
   return fmt::format("{}, kept for {} more: answered stale if no upstream answers{}", past, rest,
                      from);
 }
+
+namespace {
 
 std::string describe_state(const UpstreamStatus& status) {
   std::string text = fmt::format("{} is {}", status.name, health_name(status));

@@ -29,6 +29,9 @@ using DescribeForwarding =
 // The servers alone.
 std::string describe_route(const Forwarder::Route& route);
 
+// "2 records, for 240 s more (from 10.0.0.53:53)", or that there is none.
+std::string describe_entry(const Cache::Entry& entry, Millis now);
+
 // `statuses`: of the servers in use; those of the route are described.
 ForwardingFacts forwarding_facts(const Forwarder::Route& route,
                                  std::span<const UpstreamStatus> statuses,

@@ -118,6 +118,17 @@ void add_control_commands(CLI::App& app, Arguments& arguments) {
                    "process to signal if no admin endpoint can be used, after a check")
       ->type_name("PID")
       ->check(CLI::PositiveNumber);
+  CLI::App* cache = add_command(app, arguments, Command::Cache, "cache",
+                                "show the cache of the daemon, or entries of it");
+  add_control_options(*cache, arguments);
+  auto* cached_name = cache->add_option("NAME", control.name, "show the entries for this name");
+  auto* cached_zone = add_text(*cache, "--zone", control.zone, "ZONE",
+                               "or those for this zone and all names below it; . for all")
+                          ->excludes(cached_name);
+  cache->add_flag("--top", control.largest, "or those that take the most memory")
+      ->excludes(cached_name)
+      ->excludes(cached_zone);
+  cache->add_flag("--json", control.as_json, "print JSON");
   CLI::App* flush = add_command(app, arguments, Command::Flush, "flush",
                                 "remove answers from the cache of the daemon");
   add_control_options(*flush, arguments);

@@ -25,7 +25,17 @@ inline constexpr int kExitUsage =
 // not start it again.
 inline constexpr int kExitConfig = 78;
 
-enum class Command : std::uint8_t { Run, Check, Explain, Status, Reload, Flush, LogLevel, Top };
+enum class Command : std::uint8_t {
+  Run,
+  Check,
+  Explain,
+  Status,
+  Reload,
+  Cache,
+  Flush,
+  LogLevel,
+  Top
+};
 
 enum class CheckFormat : std::uint8_t { Text, Json, Sarif };
 
@@ -53,14 +63,15 @@ struct ExplainArguments {
 struct ControlArguments {
   std::string admin;       // address as typed; empty = the configuration's
   std::string token_file;  // empty = the configuration's
-  bool as_json = false;    // `status`, `top`
+  bool as_json = false;    // `status`, `cache`, `top`
   // `status`: only this question, for a probe; not both, and not with as_json.
   bool ready = false;
   bool live = false;
   bool strict = false;  // `status`: a degraded daemon is a failure
   bool once = false;    // `top`: print once, also at a terminal
-  std::string name;     // `flush`: one of both is given
+  std::string name;     // `flush`: one of both is given; `cache`: at most one of three
   std::string zone;
+  bool largest = false;
   std::string level;  // `log-level`; empty = show it
   int pid = 0;        // `reload`: process to signal if no admin endpoint can be used; 0 = none
 };

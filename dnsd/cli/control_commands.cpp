@@ -34,6 +34,7 @@
 #include "dnsd/cli/printed_lines.hpp"
 #include "dnsd/config/load.hpp"
 #include "dnsd/log/journal.hpp"
+#include "registry/base/counted.hpp"
 #include "registry/base/finding.hpp"
 #include "registry/base/printable.hpp"
 
@@ -182,6 +183,51 @@ void put_cache(std::ostream& out, const Document& cache) {
   }
   out << "cache\n  " << entries << " entries, " << hits << " hits, " << count_in(cache, "misses")
       << " misses\n";
+}
+
+// /cache without arguments.
+std::string cache_text(const std::string& page) {
+  const Document cache = parsed(page);
+  if (!cache.IsObject()) return {};
+  if (count_in(cache, "capacityBytes") == 0) return "the cache is off (cache.size is 0)\n";
+  std::ostringstream out;
+  std::uint64_t bytes = 0;
+  for (const char* kind : {"positive", "negative", "failure"}) {
+    const Value& of_kind = member(cache, kind);
+    bytes += count_in(of_kind, "bytes");
+    out << kind << ": " << counted(count_in(of_kind, "entries"), "entry") << ", "
+        << counted(count_in(of_kind, "bytes"), "byte") << ", "
+        << counted(count_in(of_kind, "hits"), "hit") << ", "
+        << counted(count_in(of_kind, "evictions"), "eviction") << '\n';
+  }
+  out << counted(count_in(cache, "misses"), "miss") << ", "
+      << counted(count_in(cache, "staleHits"), "stale hit") << "; " << bytes << " of "
+      << counted(count_in(cache, "capacityBytes"), "byte") << " used\n";
+  return out.str();
+}
+
+// /cache with arguments: a line for each entry, and below it its records.
+std::string cache_entries_text(const std::string& page) {
+  const Document list = parsed(page);
+  if (!list.IsObject()) return {};
+  if (member(list, "enabled").IsFalse()) return "the cache is off (cache.size is 0)\n";
+  std::ostringstream out;
+  const auto entries = elements(member(list, "entries"));
+  if (entries.empty())
+    return "the cache has no such entry; `meshdnsd explain NAME` shows what answers a name\n";
+  for (const Value& entry : entries) {
+    out << name_in(entry, "name") << ' ' << name_in(entry, "type")
+        << (is_set(entry, "dnssecOk") ? " DO" : "")
+        << (is_set(entry, "checkingDisabled") ? " CD" : "") << ": "
+        << shown(member(entry, "cached")) << ", " << counted(count_in(entry, "bytes"), "byte")
+        << '\n';
+    for (const Value& record : elements(member(entry, "records")))
+      out << "  " << shown(record) << '\n';
+  }
+  if (!is_set(list, "complete"))
+    out << "these are " << entries.size() << " of " << counted(count_in(list, "found"), "entry")
+        << '\n';
+  return out.str();
 }
 
 // A few lines per page.  A page that is not the expected JSON is left out.
@@ -529,6 +575,18 @@ int run_top(const AdminClient& daemon, const ControlArguments& control, std::ost
   }
 }
 
+int run_cache(const AdminClient& daemon, const ControlArguments& control, std::ostream& out,
+              std::ostream& err) {
+  std::string question;
+  if (control.largest) question = "?top=yes";
+  if (!control.name.empty()) question = "?name=" + percent_encoded(control.name);
+  if (!control.zone.empty()) question = "?zone=" + percent_encoded(control.zone);
+  const auto reply = daemon.get("/cache" + question);
+  if (control.as_json || !reply || reply->status != 200) return print_reply(reply, out, err);
+  out << (question.empty() ? cache_text(reply->body) : cache_entries_text(reply->body));
+  return 0;
+}
+
 }  // namespace
 
 int run_control(const Arguments& arguments, std::ostream& out, std::ostream& err) {
@@ -539,6 +597,7 @@ int run_control(const Arguments& arguments, std::ostream& out, std::ostream& err
   const ControlArguments& control = arguments.control;
   if (arguments.command == Command::Status) return run_status(*daemon, control, out, err);
   if (arguments.command == Command::Top) return run_top(*daemon, control, out, err);
+  if (arguments.command == Command::Cache) return run_cache(*daemon, control, out, err);
   if (arguments.command == Command::Flush)
     return print_reply(
         daemon->post("/cache/flush?" + (control.zone.empty()

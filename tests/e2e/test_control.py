@@ -127,6 +127,38 @@ def test_flushes_and_explains(daemon):
     assert unknown.returncode == 1 and "not one of trace, debug" in unknown.stderr
 
 
+def test_shows_the_cache(daemon):
+    server = daemon.config["upstream"]["servers"][0]
+    nothing = control(daemon, "cache", "www.example.net")
+    assert (nothing.returncode, nothing.stdout.startswith("the cache has no such entry")) == (0, True)
+    for name in ("www.example.net.", "www.example.com.", "absent.example.net."):
+        daemon.ask(name)
+    daemon.ask("www.example.net.", do=True)
+    daemon.ask("www.example.net.", "TXT")
+    shown = control(daemon, "cache", "WWW.example.net.")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    plain, with_do, nodata = re.findall(r"^www.*(?:\n  .*)*", shown.stdout, re.M)
+    assert re.fullmatch(rf"www.example.net. A: 1 record, for \d+ s more \(answered \d+ s ago by {server} over UDP\), \d+ bytes\n"
+                        r"  www.example.net. \d+ IN A 192.0.2.80", plain)
+    assert with_do.startswith("www.example.net. A DO: 1 record")
+    assert nodata.startswith("www.example.net. TXT: no records of this type, for")
+    below = json.loads(control(daemon, "cache", "--zone", "example.net", "--json").stdout)
+    assert [(e["name"], e["type"], e["kind"], e["rcode"], e["server"]) for e in below["entries"]] == [
+        ("absent.example.net.", "all", "negative", "NXDOMAIN", server), *(
+            ("www.example.net.", kind, "positive" if kind == "A" else "negative", "NOERROR", server) for kind in ("A", "A", "TXT"))]
+    assert (below["found"], below["complete"], below["enabled"]) == (4, True, True)
+    sizes = [entry["bytes"] for entry in json.loads(control(daemon, "cache", "--top", "--json").stdout)["entries"]]
+    assert len(sizes) == 5 and sizes == sorted(sizes, reverse=True)
+    assert re.search(r"^positive: 3 entries, \d+ bytes, ", control(daemon, "cache").stdout, re.M)
+    assert json.loads(control(daemon, "cache", "--json").stdout)["positive"]["entries"] == 3
+    for wrong in (["www.example.net", "--top"], ["--zone", ".", "--top"], ["a.example.org", "--zone", "."]):
+        assert control(daemon, "cache", *wrong).returncode == 2
+    daemon.write_config(merge(daemon.config, {"cache": {"size": 0}}))
+    assert control(daemon, "reload").returncode == 0
+    for question in ([], ["--top"]):
+        assert control(daemon, "cache", *question).stdout == "the cache is off (cache.size is 0)\n"
+
+
 def test_changes_over_tcp_need_the_token(workspace):
     token = workspace.path / "token"
     token.write_text("0123456789abcdef0123456789abcdef\n")
@@ -247,7 +279,7 @@ def test_each_command_works_with_a_read_only_root_and_no_shell(workspace, tmp_pa
     daemon.wait_for_line(r"\bready:", 15)
     for command in (["status"], ["status", "--ready"], ["status", "--live"], ["status", "--json"], ["reload"],
                     ["flush", "a.example.org"], ["flush", "--zone", "."], ["log-level"], ["log-level", "debug"],
-                    ["top", "--once"], ["top", "--json"], ["check"], ["explain", "a.example.org"],
+                    ["top", "--once"], ["top", "--json"], ["cache"], ["cache", "--top"], ["check"], ["explain", "a.example.org"],
                     ["explain", "--offline", "a.example.org"], ["explain", "--connect", "10.0.0.1:80"]):
         done = root.run(*command, "--config", path)
         assert done.returncode == 0 and done.stdout, (command, done)

@@ -162,7 +162,7 @@ def commands_of_the_pages():
 @TREE
 def test_the_pages_show_every_command():
     verbs = {command.split()[1] for command in commands_of_the_pages()}
-    assert verbs == {"status", "explain", "top", "check", "flush", "log-level", "reload"}
+    assert verbs == {"status", "explain", "top", "check", "cache", "flush", "log-level", "reload"}
 
 
 class Container:
