@@ -5,6 +5,7 @@
 #include <bitset>
 #include <cassert>
 
+#include "registry/base/did_you_mean.hpp"
 #include "registry/base/host_name.hpp"
 
 namespace meshdns::registry {
@@ -38,12 +39,6 @@ bool is_name_of(std::string_view given, std::string_view known, bool snake_case)
 std::optional<std::string> nearest(std::string_view word, std::span<const std::string_view> names) {
   if (word.size() > kMaxWordToCorrect) return std::nullopt;
   return nearest_word(word, names);
-}
-
-std::string guess_text(std::string_view guess) {
-  std::string out = "; did you mean \"";
-  out += guess;
-  return out += "\"?";
 }
 
 // YAML 1.1's other words for booleans, which kubectl and istioctl read as such.
@@ -161,7 +156,7 @@ std::string Fields::guess_at(std::string_view name) const {
   if (!guess) return {};
   for (const Node& value : mapping_->node())
     if (is_name_of(value.key(), *guess, names_.snake_case)) return {};
-  return guess_text(*guess);
+  return did_you_mean(name, names_.names);
 }
 
 // Whether a field that is there several times has been given in both spellings.  The very same key
@@ -269,11 +264,6 @@ void read_value(Report& report, const Field& list, std::vector<IpAddress>& addre
   for_each_element(report, list, [&](const Field& at) {
     if (const auto ip = read_ip(report, at)) addresses.push_back(*ip);
   });
-}
-
-std::string did_you_mean(std::string_view word, std::span<const std::string_view> names) {
-  const auto guess = nearest(word, names);
-  return guess ? guess_text(*guess) : std::string();
 }
 
 std::optional<std::size_t> read_choice(Report& report, const Field& field,

@@ -230,9 +230,6 @@ void for_each_string(Report& report, const std::optional<Field>& list, Visitor&&
   });
 }
 
-// `; did you mean "x"?` when one of the names is near (nearest_word), else nothing.
-std::string did_you_mean(std::string_view word, std::span<const std::string_view> names);
-
 // One of the names of an enumeration; the index of it.
 std::optional<std::size_t> read_choice(Report& report, const Field& field,
                                        std::span<const std::string_view> names);

@@ -5,6 +5,7 @@
 #include <array>
 #include <vector>
 
+#include "registry/base/did_you_mean.hpp"
 #include "registry/base/host_name.hpp"
 
 namespace meshdns::registry {
