@@ -11,6 +11,7 @@
 #include "dnsd/admin/admin_token.hpp"
 #include "dnsd/admin/http_request.hpp"
 #include "dnsd/admin/json.hpp"
+#include "dnsd/admin/page_parameters.hpp"
 #include "dnsd/admin/registry_objects.hpp"
 #include "dnsd/admin/reported_finding.hpp"
 #include "dnsd/config/load.hpp"
@@ -409,7 +410,7 @@ HttpRoutes metrics_routes(ShownDaemon daemon) {
 
 HttpRoutes admin_routes(ShownDaemon daemon) {
   const auto shared = std::make_shared<const ShownDaemon>(std::move(daemon));
-  HttpRoutes routes = health_and_metrics(shared);
+  HttpRoutes routes;
   routes["/"].get = page_file("html", kStatusHtml);
   routes["/status.css"].get = page_file("css", kStatusCss);
   routes["/status.js"].get = page_file("javascript", kStatusJs);
@@ -431,6 +432,8 @@ HttpRoutes admin_routes(ShownDaemon daemon) {
   routes["/log/level"].post = change(shared, set_log_level);
   routes["/reload"].get = page(shared, show_reload);
   routes["/reload"].post = change(shared, request_reload);
+  refuse_other_parameters(routes);
+  routes.merge(health_and_metrics(shared));  // a probe's slip must not restart a container
   return routes;
 }
 

@@ -140,7 +140,6 @@ void add_history(const registry::View& view, std::string_view name, const ShownD
   if (match.service != nullptr) add_held_objects(view, *match.service, daemon, explanation);
 }
 
-constexpr std::size_t kMaxNamespaceLength = 63;
 // Maximum number of names that have the text and are looked at as the client sees them.
 constexpr std::size_t kMaxCandidates = 2'000;
 constexpr std::size_t kMaxNamesFound = 50;
@@ -153,8 +152,7 @@ Result<Ref<const registry::Client>> client_from(const ShownDaemon& daemon, std::
   if (from.empty()) return snapshot.default_client;
   if (const auto address = IpAddress::parse(from))
     return Ref<const registry::Client>(snapshot.client_at(*address));
-  if (from.size() > kMaxNamespaceLength)
-    return fail("from= is neither an IP address nor a namespace");
+  if (!is_label(from)) return fail("from= is neither an IP address nor a namespace");
   registry::ClientIdentity identity;
   identity.ns = from;
   identity.description = "any client";
@@ -168,6 +166,13 @@ Result<Ref<const registry::Client>> known_client_from(const ShownDaemon& daemon,
   return client;
 }
 
+// The note on from=, if that is a namespace that nothing is in; else empty.
+std::string note_on_namespace(const ShownDaemon& daemon, const HttpRequest& request) {
+  const auto from = request.argument("from");
+  if (from.empty() || IpAddress::parse(from)) return {};
+  return unknown_namespace(*daemon.engine.registry.current(), from);
+}
+
 HttpResponse show_traffic(const ShownDaemon& daemon, const HttpRequest& request) {
   const auto address = parse_socket_address(request.argument("connect"));
   if (!address) return bad_request("connect=: " + address.error().message);
@@ -178,8 +183,10 @@ HttpResponse show_traffic(const ShownDaemon& daemon, const HttpRequest& request)
   const registry::Connection connection{address->ip, address->port,
                                         std::string(request.argument("sni")),
                                         std::string(request.argument("host"))};
-  return {200, "application/json",
-          traffic_json(view, connection, match_traffic(view, connection)) + "\n"};
+  registry::TrafficMatch match = match_traffic(view, connection);
+  if (std::string note = note_on_namespace(daemon, request); !note.empty())
+    match.notes.push_back(std::move(note));
+  return {200, "application/json", traffic_json(view, connection, match) + "\n"};
 }
 
 struct NameMatch {
@@ -233,6 +240,8 @@ HttpResponse show_found_names(const ShownDaemon& daemon, const HttpRequest& requ
                                 request.argument("name"), kMaxNamesFound);
   return object_response([&](Json& json) {
     put_bool(json, "complete", found.is_complete);
+    if (const std::string note = note_on_namespace(daemon, request); !note.empty())
+      put(json, "note", note);
     put_objects(json, "names", found.names, [&](const NameMatch& match) {
       put(json, "name", match.name);
       put(json, "answer", match.answer);
@@ -296,6 +305,8 @@ Result<Explanation> explanation_for(const ShownDaemon& daemon, const HttpRequest
     add_push_versions(daemon.engine.sources.reports(), *explanation);
     add_history({*snapshot, *client}, name, daemon, *explanation);
   }
+  if (std::string note = note_on_namespace(daemon, request); explanation && !note.empty())
+    explanation->facts.insert(explanation->facts.begin(), {std::move(note), true});
   if (explanation && address)
     add_client_facts(*explanation, *snapshot, daemon.query_settings.allow, *address);
   return explanation;

@@ -88,6 +88,10 @@ Result<Explanation> explain(const ExplainRequest& request);
 // with.  An Error when `name` is none.
 Result<Explanation> explain_unknown_client(std::string_view name, const IpAddress& address);
 
+// `no object of the registry is in namespace "shpo"; did you mean "shop"?`; empty: some object is,
+// or it is the root namespace.
+std::string unknown_namespace(const registry::Snapshot& snapshot, std::string_view ns);
+
 // Says first why `address` is the client that it is.  If `allow` (server.allow) does not include
 // it, that is said, too, and each answer becomes REFUSED.
 void add_client_facts(Explanation& explanation, const registry::Snapshot& snapshot,

@@ -5,6 +5,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "registry/base/did_you_mean.hpp"
+#include "registry/base/printable.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -210,6 +217,18 @@ std::vector<std::string> service_facts(const View& view, const Match& match) {
 std::string identity_of(const registry::Client& client) {
   if (!client.ns) return client.identity.description + ", of no namespace (public services only)";
   return fmt::format("{}, namespace {}", client.identity.description, client.ns->text());
+}
+
+std::string unknown_namespace(const registry::Snapshot& snapshot, std::string_view ns) {
+  if (snapshot.find_namespace(ns) != nullptr) return {};
+  std::set<std::string_view> known{snapshot.settings->root_namespace};
+  snapshot.resources.for_each([&](const registry::StoredResource& stored) {
+    const bool is_itself = stored.kind() == registry::Kind::Namespace;
+    known.insert(is_itself ? stored.name() : stored.ns());
+  });
+  if (known.contains(ns)) return {};
+  return "no object of the registry is in namespace " + in_quotes(ns) +
+         did_you_mean(ns, std::vector(known.begin(), known.end()));
 }
 
 namespace {

@@ -400,6 +400,8 @@ int run_explain(const Arguments& arguments, std::ostream& out, std::ostream& err
   engine.registry().set_clients(explained_client(*config, asked.from));
   engine.read_sources(err);
   const auto snapshot = engine.registry().current();
+  const std::string note =
+      asked.from.empty() || address ? "" : unknown_namespace(*snapshot, asked.from);
   const registry::Client* client =
       address ? snapshot->client_at(*address) : snapshot->default_client.get();
   if (client == nullptr && asked.connect) {
@@ -419,7 +421,9 @@ int run_explain(const Arguments& arguments, std::ostream& out, std::ostream& err
     const registry::View view(*snapshot, *client);
     const registry::Connection connection{asked.connect->ip, asked.connect->port, asked.sni,
                                           asked.host};
-    for (const auto& line : traffic_lines(view, connection, match_traffic(view, connection)))
+    registry::TrafficMatch match = match_traffic(view, connection);
+    if (!note.empty()) match.notes.push_back(note);
+    for (const auto& line : traffic_lines(view, connection, match))
       out << registry::printable(line, line.size()) << '\n';
     return 0;
   }
@@ -427,6 +431,8 @@ int run_explain(const Arguments& arguments, std::ostream& out, std::ostream& err
       client == nullptr && address
           ? explain_unknown_client(asked.name, *address)
           : explain({*snapshot, *client, settings, asked.name, std::move(types), forwarding});
+  if (explanation && !note.empty())
+    explanation->facts.insert(explanation->facts.begin(), {note, true});
   if (explanation && address) add_client_facts(*explanation, *snapshot, settings.allow, *address);
   if (!explanation) {
     PrintedLines(err).print(explanation.error().message);

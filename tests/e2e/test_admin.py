@@ -12,7 +12,7 @@ import urllib.request
 
 import pytest
 
-from harness.daemon import Daemon, merge
+from harness.daemon import ROOT, Daemon, merge
 from harness.ports import free_port
 from harness.preset import ONE_THREAD
 from harness.waiting import eventually, seconds
@@ -111,6 +111,63 @@ def request(daemon, method, path, headers):
     status = connection.getresponse().status
     connection.close()
     return status
+
+
+PAGES = re.findall(r"^\| (POST )?`(/[a-z./]*)[^|`]*`(?:, `(/[a-z./]*)`)?(?: or [^|]*)? \|",
+                   (ROOT / "docs" / "admin.md").read_text().split("### Probes")[0].split("### Parameters")[0], re.M)
+
+
+def documented_parameters():
+    """{(method, path): the names} of the table in admin.md."""
+    table = (ROOT / "docs" / "admin.md").read_text().split("### Parameters")[1].split("\n### ")[0]
+    return {(post.strip() or "GET", path): re.findall(r"`(\w+)`", names)
+            for post, path, names in re.findall(r"^\| (POST )?`(/[a-z./]*)` \| (.*) \|$", table, re.M)}
+
+
+def body_of(daemon, method, path):
+    if method == "GET":
+        return daemon.get(path)[1]
+    host, port = daemon.config["admin"]["listen"].rsplit(":", 1)
+    connection = http.client.HTTPConnection(host, int(port), timeout=5)
+    connection.request(method, path)
+    return connection.getresponse().read().decode()
+
+
+def test_every_page_refuses_unknown_parameters(daemon):
+    documented = documented_parameters()
+    paths = {(post.strip() or "GET", path) for post, *some in PAGES for path in some if path}
+    assert len(paths) > 20 and {("GET", "/cache"), ("POST", "/cache/flush"), ("GET", "/status.js"), ("GET", "/healthz")} <= paths
+    for method, path in sorted(paths):
+        assert request(daemon, method, path, {}) not in (404, 405), path
+        expected = 200 if path in ("/healthz", "/readyz", "/metrics") else 400
+        assert request(daemon, method, path + "?nonsense=", {}) == expected, path
+        if expected == 400:
+            names = documented.pop((method, path), None)
+            error = json.loads(body_of(daemon, method, path + "?nonsense="))["error"]
+            assert error.endswith(f", only {', '.join(names)}" if names else "; it has none"), (method, path, error)
+    assert not documented
+    status, text = daemon.get("/top?limits=3")
+    assert (status, json.loads(text)["error"]) == (400, '/top has no parameter "limits", only limit; did you mean "limit"?')
+
+
+@pytest.mark.parametrize("question", ["name=api.example.org", "name=api&search=yes", "connect=10.0.0.7:80"])
+def test_says_that_nothing_is_in_a_namespace(daemon, question):
+    for wrong in ("no%20name", "10.0.0.7:80", "a" * 64, "under_score", "-a"):
+        status, text = daemon.get(f"/explain?{question}&from={wrong}")
+        assert (status, "from= is neither an IP address nor a namespace" in text) == (400, True), wrong
+    note = r'no object of the registry is in namespace \"shpo\"; did you mean \"shop\"?'
+    assert note in daemon.get(f"/explain?{question}&from=shpo")[1]
+    assert "no object of the registry" not in daemon.get(f"/explain?{question}&from=shop")[1]
+
+
+def test_lists_no_more_entries_of_the_cache_than_asked(daemon):
+    for name in ("www.example.org.", "a.example.org.", "b.example.org."):
+        daemon.ask(name)
+    cut = daemon.get_json("/cache?zone=example.org&limit=2")
+    assert [entry["name"] for entry in cut["entries"]] == ["a.example.org.", "b.example.org."]
+    assert (cut["found"], cut["complete"]) == (3, False)
+    for wrong in ("name=a&zone=b", "zone=.&top=yes", "name=a..b", "zone=.&limit=0", "zone=.&limit=10001", "top=yes&limit=x"):
+        assert daemon.get("/cache?" + wrong)[0] == 400, wrong
 
 
 def test_refuses_unsupported_requests(daemon):

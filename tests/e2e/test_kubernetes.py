@@ -400,7 +400,7 @@ def test_a_kind_that_a_starting_server_does_not_list_keeps_its_objects(cluster, 
     with Asker(daemon, "api.example.org.", ("10.5.5.5",)):
         assert restored(daemon)
         eventually(lambda: "not confirmed: the API server does not list this kind" in
-                   daemon.get("/explain?name=api.example.org.&client=127.0.0.1")[1])
+                   daemon.get("/explain?name=api.example.org.&from=127.0.0.1")[1])
         api.unpublished, api.is_ready = set(), True
         eventually(lambda: collection(daemon, ENTRIES)["synced"] and not restored(daemon), 2 * RECOVERY)
         assert collection(daemon, ENTRIES)["trouble"] == ""
