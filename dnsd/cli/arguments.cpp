@@ -8,8 +8,18 @@
 #include <filesystem>
 #include <map>
 #include <ostream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
+#include "dnsd/config/enum_names.hpp"
+#include "registry/base/did_you_mean.hpp"
 #include "registry/base/host_name.hpp"
+#include "registry/base/ip_address.hpp"
+#include "registry/base/printable.hpp"
+#include "resolver/wire/name_text.hpp"
+#include "resolver/wire/types.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -17,6 +27,63 @@ namespace {
 CLI::Validator non_empty() {
   return CLI::Validator(
       [](const std::string& text) { return text.empty() ? "must not be empty" : ""; }, "");
+}
+
+// Words are checked before anybody is asked.
+CLI::Validator one_of(std::vector<std::string_view> words) {
+  return CLI::Validator(
+      [words = std::move(words)](const std::string& text) {
+        if (std::ranges::find(words, text) != words.end()) return std::string();
+        std::string list;
+        for (const std::string_view word : words)
+          list += (list.empty() ? "" : ", ") + std::string(word);
+        return in_quotes(text) + " is not one of " + list + did_you_mean(text, words);
+      },
+      "");
+}
+
+CLI::Validator domain_name() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        if (text.empty()) return std::string("must not be empty");
+        const auto name = wire::name_from_text(text);
+        return name ? std::string() : name.error().message;
+      },
+      "");
+}
+
+CLI::Validator record_type() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        wire::Type type{};
+        if (wire::type_from_string(text, type)) return std::string();
+        constexpr int kTypesWithNames = 260;
+        std::vector<std::string> names;
+        for (int number = 0; number < kTypesWithNames; ++number)
+          names.push_back(wire::to_string(static_cast<wire::Type>(number)));
+        std::erase_if(names, [](const std::string& name) { return name.starts_with("TYPE"); });
+        return in_quotes(text) + " is not a record type" +
+               did_you_mean(text, std::vector<std::string_view>(names.begin(), names.end()));
+      },
+      "");
+}
+
+CLI::Validator is_namespace() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        return is_label(text) ? std::string() : in_quotes(text) + " is not a namespace";
+      },
+      "");
+}
+
+CLI::Validator namespace_or_address() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        return is_label(text) || IpAddress::parse(text)
+                   ? std::string()
+                   : in_quotes(text) + " is neither an IP address nor a namespace";
+      },
+      "");
 }
 
 CLI::Option* add_text(CLI::App& app, const char* name, std::string& value, const char* type,
@@ -53,6 +120,7 @@ void add_check_options(CLI::App& app, Arguments& arguments) {
   app.add_option("--format", check.format, "text (default), json or sarif")
       ->type_name("FORMAT")
       ->transform(CLI::Transformer(kCheckFormats))
+      ->transform(one_of({"text", "json", "sarif"}))  // it comes before the other
       ->option_text("text|json|sarif");
   auto* diff = app.add_option("--diff", check.diff,
                               "say which names two sets of resources answer differently")
@@ -64,14 +132,16 @@ void add_check_options(CLI::App& app, Arguments& arguments) {
       ->needs(diff)
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->check(non_empty());
+      ->check(is_namespace());
 }
 
 void add_explain_options(CLI::App& app, Arguments& arguments, std::string& connect_text) {
   ExplainArguments& explain = arguments.explain;
-  app.add_option("NAME", explain.name, "host name that is asked for");
-  app.add_option("TYPE", explain.type, "record type (default: A and AAAA, or what fits the name)");
-  add_text(app, "--from", explain.from, "NAMESPACE|IP", "client: its namespace or its IP address");
+  app.add_option("NAME", explain.name, "host name that is asked for")->check(domain_name());
+  app.add_option("TYPE", explain.type, "record type (default: A and AAAA, or what fits the name)")
+      ->check(record_type());
+  add_text(app, "--from", explain.from, "NAMESPACE|IP", "client: its namespace or its IP address")
+      ->check(namespace_or_address());
   app.add_flag("--offline", explain.offline, "explain from the files, without the running daemon");
   auto* connect = app.add_option("--connect", connect_text,
                                  "explain a connection instead: which service it would match")
@@ -121,9 +191,11 @@ void add_control_commands(CLI::App& app, Arguments& arguments) {
   CLI::App* cache = add_command(app, arguments, Command::Cache, "cache",
                                 "show the cache of the daemon, or entries of it");
   add_control_options(*cache, arguments);
-  auto* cached_name = cache->add_option("NAME", control.name, "show the entries for this name");
+  auto* cached_name = cache->add_option("NAME", control.name, "show the entries for this name")
+                          ->check(domain_name());
   auto* cached_zone = add_text(*cache, "--zone", control.zone, "ZONE",
                                "or those for this zone and all names below it; . for all")
+                          ->check(domain_name())
                           ->excludes(cached_name);
   cache->add_flag("--top", control.largest, "or those that take the most memory")
       ->excludes(cached_name)
@@ -133,9 +205,11 @@ void add_control_commands(CLI::App& app, Arguments& arguments) {
                                 "remove answers from the cache of the daemon");
   add_control_options(*flush, arguments);
   add_token_option(*flush, arguments);
-  auto* name = flush->add_option("NAME", control.name, "remove the answers for this name");
+  auto* name = flush->add_option("NAME", control.name, "remove the answers for this name")
+                   ->check(domain_name());
   add_text(*flush, "--zone", control.zone, "ZONE",
            "or for this zone and all names below it; . for all")
+      ->check(domain_name())
       ->excludes(name);
   CLI::App* level = add_command(app, arguments, Command::LogLevel, "log-level",
                                 "show or change the log level of the running daemon");
@@ -146,7 +220,10 @@ void add_control_commands(CLI::App& app, Arguments& arguments) {
   add_control_options(*top, arguments);
   auto* once = top->add_flag("--once", control.once, "print once and end, also at a terminal");
   top->add_flag("--json", control.as_json, "print JSON, once")->excludes(once);
-  level->add_option("LEVEL", control.level, "trace, debug, info, warn, error or off");
+  std::vector<std::string_view> levels;
+  for (const auto& [value, text] : EnumNames<LogLevel>::table) levels.push_back(text);
+  level->add_option("LEVEL", control.level, "trace, debug, info, warn, error or off")
+      ->check(one_of(std::move(levels)));
 }
 
 Result<void> finish_explain(ExplainArguments& explain, const std::string& connect_text) {
@@ -203,6 +280,54 @@ Result<void> finish(Arguments& arguments, const std::string& connect_text,
   return finish_config(arguments, default_config);
 }
 
+// The words that the command line may have at the place of one that is not expected.
+std::vector<std::string> expected_words(const CLI::App& app, bool wants_options) {
+  const auto chosen = app.get_subcommands();
+  const CLI::App& command = chosen.empty() ? app : *chosen.front();
+  std::vector<std::string> words;
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& name : option->get_lnames())
+      if (wants_options) words.push_back("--" + name);
+  if (!wants_options && chosen.empty())
+    for (const CLI::App* each : app.get_subcommands({})) words.push_back(each->get_name());
+  return words;
+}
+
+// The mistake in the command line, and what may have been meant.
+std::string mistake_text(const CLI::App* app, const CLI::Error& error) {
+  std::string text = error.what();
+  for (const std::string& word : app->remaining(true)) {
+    const auto known = expected_words(*app, word.starts_with('-'));
+    const std::string guess =
+        did_you_mean(std::string_view(word).substr(0, word.find('=')),
+                     std::vector<std::string_view>(known.begin(), known.end()));
+    text += guess;
+    if (!guess.empty()) break;
+  }
+  return text + "\nRun with --help for more information.\n";
+}
+
+// `help`, with the name of a command or without.
+int print_help(const CLI::App& app, const std::string& command, std::ostream& out,
+               std::ostream& err) {
+  if (command.empty()) {
+    out << app.get_formatter()->make_help(&app, app.get_name(), CLI::AppFormatMode::Normal);
+    return 0;
+  }
+  const auto commands = app.get_subcommands({});
+  const auto found =
+      std::ranges::find(commands, command, [](const CLI::App* each) { return each->get_name(); });
+  if (found == commands.end()) {
+    std::vector<std::string> names;
+    for (const CLI::App* each : commands) names.push_back(each->get_name());
+    err << "meshdnsd: " << in_quotes(command) << " is not a command"
+        << did_you_mean(command, std::vector<std::string_view>(names.begin(), names.end())) << '\n';
+    return kExitUsage;
+  }
+  out << (*found)->help(app.get_name());
+  return 0;
+}
+
 }  // namespace
 
 std::string version_text() {
@@ -232,12 +357,17 @@ std::optional<int> parse_arguments(std::span<const char* const> argv, Arguments&
                                   "say how a query would be answered, and why");
   add_explain_options(*explain, arguments, connect_text);
   add_control_commands(app, arguments);
+  std::string explained;
+  CLI::App* help = app.add_subcommand("help", "show the usage of a command");
+  help->add_option("COMMAND", explained, "command (default: all commands)");
+  app.failure_message(mistake_text);
 
   try {
     app.parse(static_cast<int>(argv.size()), argv.data());
   } catch (const CLI::ParseError& outcome) {  // help and version, too
     return app.exit(outcome, out, err) == 0 ? 0 : kExitUsage;
   }
+  if (help->parsed()) return print_help(app, explained, out, err);
   if (const auto finished = finish(arguments, connect_text, default_config); !finished) {
     err << "meshdnsd: " << finished.error().message << "\nRun with --help for more information.\n";
     return kExitUsage;

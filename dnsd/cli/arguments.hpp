@@ -51,7 +51,7 @@ struct CheckArguments {
 // `explain`: the query or connection to explain, and its client.
 struct ExplainArguments {
   std::string name;      // as typed; empty only with `connect`
-  std::string type;      // upper case mnemonic or TYPEnnn, not checked here; empty = what fits
+  std::string type;      // upper case mnemonic or TYPEnnn; empty = what fits
   bool offline = false;  // from the files, whether or not a daemon runs
   std::string from;      // namespace or IP address as typed; empty = the default client
   std::optional<SocketAddress> connect;  // --connect IP:PORT

@@ -378,14 +378,7 @@ int run_explain(const Arguments& arguments, std::ostream& out, std::ostream& err
   if (!config) return kExitUsage;
   const ExplainArguments& asked = arguments.explain;
   std::vector<wire::Type> types;
-  if (!asked.type.empty()) {
-    wire::Type type = wire::Type::A;
-    if (!wire::type_from_string(asked.type, type)) {
-      err << registry::in_quotes(asked.type) << " is not a record type\n";
-      return kExitUsage;
-    }
-    types.push_back(type);
-  }
+  if (wire::Type type{}; wire::type_from_string(asked.type, type)) types.push_back(type);
   if (!asked.connect && !asked.offline) {
     const auto lines = explanation_of_daemon(*config, asked.name, asked.type, asked.from);
     if (lines) {

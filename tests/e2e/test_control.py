@@ -123,8 +123,6 @@ def test_flushes_and_explains(daemon):
     assert "1 record" in explained.stdout and explained.stderr == "explained by the running daemon\n", explained
     assert json.loads(control(daemon, "flush", "www.example.net").stdout) == {"removed": 1}
     assert json.loads(control(daemon, "flush", "--zone", ".").stdout) == {"removed": 1}
-    unknown = control(daemon, "log-level", "loud")
-    assert unknown.returncode == 1 and "not one of trace, debug" in unknown.stderr
 
 
 def test_shows_the_cache(daemon):

@@ -128,11 +128,13 @@ def test_says_what_the_configuration_has_against_a_start(tmp_path):
 
 
 def test_explain_tells_a_daemon_that_refuses_from_one_that_is_not_there(workspace):
-    daemon = workspace.daemon({"admin": {"listen": f"unix:{workspace.path}/admin.sock"}})
-    wrong = "a..b"
-    refused = run_tool("explain", "--config", daemon.config_path, wrong)
-    assert f"the daemon at unix:{workspace.path}/admin.sock refused (400): " in refused.stderr, refused.stderr
-    assert "no daemon" not in refused.stderr and "status 400" not in refused.stderr
+    metrics = f"127.0.0.1:{free_port()}"
+    daemon = workspace.daemon({"admin": {"listen": f"unix:{workspace.path}/admin.sock", "metrics_listen": metrics}})
+    other = workspace.path / "other.yaml"
+    other.write_text(f"admin: {{listen: '{metrics}'}}\n")
+    refused = run_tool("explain", "--config", other, "www.example.org")
+    assert f"the daemon at {metrics} refused (404): " in refused.stderr, refused.stderr
+    assert "no daemon" not in refused.stderr and "status 404" not in refused.stderr
     workspace.forget(daemon)
     daemon.stop()
     alone = run_tool("explain", "--config", daemon.config_path, "www.example.org")

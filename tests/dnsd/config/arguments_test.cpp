@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -134,6 +135,74 @@ TEST(ArgumentsTest, RefusesInvalidArguments) {
     EXPECT_EQ(parsed.status, kExitUsage);
     EXPECT_THAT(parsed.err, Not(IsEmpty()));
     EXPECT_THAT(parsed.out, IsEmpty());
+  }
+}
+
+struct WrongWord {
+  std::initializer_list<const char*> words;
+  const char* said;
+};
+
+TEST(ArgumentsTest, GuessesWhatAWordShouldBe) {
+  for (const auto& [words, said] : std::initializer_list<WrongWord>{
+           {{"chekc"}, "chekc; did you mean \"check\"?"},
+           {{"log-levle", "debug"}, "did you mean \"log-level\"?"},
+           {{"help", "statsu"}, "\"statsu\" is not a command; did you mean \"status\"?"},
+           {{"--confg", "a.yaml"}, "did you mean \"--config\"?"},
+           {{"check", "--strikt", "a.yaml"}, "did you mean \"--strict\"?"},
+           {{"status", "--jsno"}, "did you mean \"--json\"?"},
+           {{"flush", "--zome=example.org"}, "did you mean \"--zone\"?"},
+           {{"check", "--format", "jsno", "a.yaml"},
+            "\"jsno\" is not one of text, json, sarif; did you mean \"json\"?"},
+           {{"log-level", "debgu"},
+            "LEVEL: \"debgu\" is not one of trace, debug, info, warn, error, off; did you mean "
+            "\"debug\"?"},
+           {{"explain", "n", "CNAM"},
+            "TYPE: \"CNAM\" is not a record type; did you mean \"CNAME\"?"}}) {
+    const Parsed parsed = parse(words);
+    EXPECT_EQ(parsed.status, kExitUsage);
+    EXPECT_THAT(parsed.err, HasSubstr(said));
+    EXPECT_THAT(parsed.out, IsEmpty());
+  }
+  EXPECT_THAT(parse({"status", "--loud"}).err, Not(HasSubstr("did you mean")));
+}
+
+TEST(ArgumentsTest, ChecksWordsBeforeAnybodyIsAsked) {
+  const std::string long_label(64, 'a');
+  for (const Parsed& parsed :
+       {parse({"explain", "a..b"}), parse({"explain", long_label.c_str()}),
+        parse({"explain", "n", "NONE"}), parse({"explain", "n", "--from", "a.b"}),
+        parse({"explain", "n", "--from", "10.0.0.300"}), parse({"flush", "a..b"}),
+        parse({"flush", "--zone", "a..b"}), parse({"cache", "a..b"}),
+        parse({"cache", "--zone", "..."}), parse({"cache", ""}),
+        parse({"check", "--diff", "a", "b", "--client", "a_b"}), parse({"log-level", "loud"}),
+        parse({"check", "--format", "xml", "a.yaml"})}) {
+    EXPECT_EQ(parsed.status, kExitUsage);
+    EXPECT_THAT(parsed.err, Not(IsEmpty()));
+  }
+  for (const Parsed& parsed :
+       {parse({"explain", "--config", "c", "_http._tcp.a.example.org.", "type65", "--from", "::1"}),
+        parse({"explain", "--config", "c", "a\\.b.example.org", "srv", "--from", "shop"}),
+        parse({"flush", "--zone", "."}), parse({"cache", "*.example.org"}),
+        parse({"log-level", "off"}), parse({"check", "--format", "sarif", "a.yaml"})})
+    EXPECT_EQ(parsed.status, std::nullopt) << parsed.err;
+  EXPECT_EQ(parse({"check", "--format", "sarif", "a.yaml"}).arguments.check.format,
+            CheckFormat::Sarif);
+}
+
+std::string letters_of(std::string text) {
+  std::ranges::sort(text);
+  return text;
+}
+
+TEST(ArgumentsTest, ShowsTheUsageOfACommand) {
+  EXPECT_EQ(parse({"help"}).out, parse({"--help"}).out);
+  for (const char* command : {"run", "check", "explain", "status", "cache", "help"}) {
+    const Parsed help = parse({"help", command});
+    EXPECT_EQ(help.status, 0);
+    // The library lists what an option excludes in no certain order.
+    EXPECT_EQ(letters_of(help.out), letters_of(parse({command, "--help"}).out));
+    EXPECT_THAT(help.out, HasSubstr(command));
   }
 }
 
