@@ -104,6 +104,11 @@ CLI::App* add_command(CLI::App& app, Arguments& arguments, Command command, cons
   return added;
 }
 
+// Every command that prints something has it.
+CLI::Option* add_json_option(CLI::App& app, bool& as_json) {
+  return app.add_flag("--json", as_json, "print JSON");
+}
+
 void add_istio_vm_option(CLI::App& app, Arguments& arguments) {
   add_text(app, "--istio-vm", arguments.config.istio_vm, "DIR",
            "directory with the files of \"istioctl x workload entry configure\"");
@@ -117,11 +122,14 @@ void add_check_options(CLI::App& app, Arguments& arguments) {
   auto* paths = app.add_option("PATH", arguments.paths,
                                "files or directories of resources; - is standard input");
   app.add_flag("--strict", check.strict, "treat warnings as errors");
-  app.add_option("--format", check.format, "text (default), json or sarif")
-      ->type_name("FORMAT")
-      ->transform(CLI::Transformer(kCheckFormats))
-      ->transform(one_of({"text", "json", "sarif"}))  // it comes before the other
-      ->option_text("text|json|sarif");
+  auto* format = app.add_option("--format", check.format, "text (default), json or sarif")
+                     ->type_name("FORMAT")
+                     ->transform(CLI::Transformer(kCheckFormats))
+                     ->transform(one_of({"text", "json", "sarif"}))  // it comes before the other
+                     ->option_text("text|json|sarif");
+  app.add_flag_callback(
+         "--json", [&check] { check.format = CheckFormat::Json; }, "print JSON: --format json")
+      ->excludes(format);
   auto* diff = app.add_option("--diff", check.diff,
                               "say which names two sets of resources answer differently")
                    ->type_name("OLD NEW")
@@ -143,6 +151,7 @@ void add_explain_options(CLI::App& app, Arguments& arguments, std::string& conne
   add_text(app, "--from", explain.from, "NAMESPACE|IP", "client: its namespace or its IP address")
       ->check(namespace_or_address());
   app.add_flag("--offline", explain.offline, "explain from the files, without the running daemon");
+  add_json_option(app, explain.as_json);
   auto* connect = app.add_option("--connect", connect_text,
                                  "explain a connection instead: which service it would match")
                       ->type_name("IP:PORT");
@@ -168,7 +177,7 @@ void add_control_commands(CLI::App& app, Arguments& arguments) {
   CLI::App* status = add_command(app, arguments, Command::Status, "status",
                                  "show the state of the running daemon");
   add_control_options(*status, arguments);
-  auto* json = status->add_flag("--json", control.as_json, "print JSON");
+  auto* json = add_json_option(*status, control.as_json);
   status->add_flag("--strict", control.strict, "exit with 3 if the daemon is degraded");
   auto* ready = status->add_flag("--ready", control.ready,
                                  "print one line, and exit with 0 if the daemon is ready, else 1");
@@ -182,6 +191,7 @@ void add_control_commands(CLI::App& app, Arguments& arguments) {
                                  "make the running daemon read its configuration again");
   add_control_options(*reload, arguments);
   add_token_option(*reload, arguments);
+  add_json_option(*reload, control.as_json);
   add_istio_vm_option(*reload, arguments);
   reload
       ->add_option("--pid", control.pid,
@@ -200,11 +210,12 @@ void add_control_commands(CLI::App& app, Arguments& arguments) {
   cache->add_flag("--top", control.largest, "or those that take the most memory")
       ->excludes(cached_name)
       ->excludes(cached_zone);
-  cache->add_flag("--json", control.as_json, "print JSON");
+  add_json_option(*cache, control.as_json);
   CLI::App* flush = add_command(app, arguments, Command::Flush, "flush",
                                 "remove answers from the cache of the daemon");
   add_control_options(*flush, arguments);
   add_token_option(*flush, arguments);
+  add_json_option(*flush, control.as_json);
   auto* name = flush->add_option("NAME", control.name, "remove the answers for this name")
                    ->check(domain_name());
   add_text(*flush, "--zone", control.zone, "ZONE",
@@ -215,11 +226,12 @@ void add_control_commands(CLI::App& app, Arguments& arguments) {
                                 "show or change the log level of the running daemon");
   add_control_options(*level, arguments);
   add_token_option(*level, arguments);
+  add_json_option(*level, control.as_json);
   CLI::App* top =
       add_command(app, arguments, Command::Top, "top", "show the names and clients that ask most");
   add_control_options(*top, arguments);
   auto* once = top->add_flag("--once", control.once, "print once and end, also at a terminal");
-  top->add_flag("--json", control.as_json, "print JSON, once")->excludes(once);
+  add_json_option(*top, control.as_json)->excludes(once);
   std::vector<std::string_view> levels;
   for (const auto& [value, text] : EnumNames<LogLevel>::table) levels.push_back(text);
   level->add_option("LEVEL", control.level, "trace, debug, info, warn, error or off")

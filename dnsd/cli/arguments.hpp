@@ -53,7 +53,8 @@ struct ExplainArguments {
   std::string name;      // as typed; empty only with `connect`
   std::string type;      // upper case mnemonic or TYPEnnn; empty = what fits
   bool offline = false;  // from the files, whether or not a daemon runs
-  std::string from;      // namespace or IP address as typed; empty = the default client
+  bool as_json = false;
+  std::string from;  // namespace or IP address as typed; empty = the default client
   std::optional<SocketAddress> connect;  // --connect IP:PORT
   std::string sni;                       // only with connect; not together with host
   std::string host;
@@ -63,7 +64,7 @@ struct ExplainArguments {
 struct ControlArguments {
   std::string admin;       // address as typed; empty = the configuration's
   std::string token_file;  // empty = the configuration's
-  bool as_json = false;    // `status`, `cache`, `top`
+  bool as_json = false;    // `flush` and `log-level` print JSON in any case
   // `status`: only this question, for a probe; not both, and not with as_json.
   bool ready = false;
   bool live = false;

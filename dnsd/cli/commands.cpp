@@ -54,24 +54,23 @@ Result<std::string> body_of(const AdminClient& daemon, const std::string& target
 }
 
 Result<std::string> explanation_of(const AdminClient& daemon, const Config& config,
-                                   std::string_view name, std::string_view type,
-                                   std::string_view from) {
+                                   const ExplainArguments& asked) {
   const auto running = body_of(daemon, "/config");
   if (!running) return running;
   if (!is_json_of(config, *running))
     return fail("the daemon at " + to_string(daemon.address()) + " has another configuration");
-  return body_of(daemon, "/explain?format=text&name=" + percent_encoded(name) +
-                             "&type=" + percent_encoded(type) + "&from=" + percent_encoded(from));
+  return body_of(daemon, std::string("/explain?format=") + (asked.as_json ? "json" : "text") +
+                             "&name=" + percent_encoded(asked.name) + "&type=" +
+                             percent_encoded(asked.type) + "&from=" + percent_encoded(asked.from));
 }
 
-// The explanation of a running daemon, as lines.  An Error says why there is none: the admin
-// endpoint is off, nobody answers there, a daemon with another configuration does, or the daemon
-// refuses the question.
-Result<std::string> explanation_of_daemon(const Config& config, std::string_view name,
-                                          std::string_view type, std::string_view from) {
+// The explanation of a running daemon, as lines or JSON.  An Error says why there is none: the
+// admin endpoint is off, nobody answers there, a daemon with another configuration does, or the
+// daemon refuses the question.
+Result<std::string> explanation_of_daemon(const Config& config, const ExplainArguments& asked) {
   std::string problems;
   for (const AdminAddress& address : in_order_of_use(config.admin.listen)) {
-    auto lines = explanation_of(AdminClient(address, ""), config, name, type, from);
+    auto lines = explanation_of(AdminClient(address, ""), config, asked);
     if (lines) return lines;
     problems += (problems.empty() ? "" : "; ") + lines.error().message;
   }
@@ -380,9 +379,9 @@ int run_explain(const Arguments& arguments, std::ostream& out, std::ostream& err
   std::vector<wire::Type> types;
   if (wire::Type type{}; wire::type_from_string(asked.type, type)) types.push_back(type);
   if (!asked.connect && !asked.offline) {
-    const auto lines = explanation_of_daemon(*config, asked.name, asked.type, asked.from);
+    const auto lines = explanation_of_daemon(*config, asked);
     if (lines) {
-      out << printable_lines(*lines);
+      out << (asked.as_json ? indented_json(*lines) : printable_lines(*lines));
       err << "explained by the running daemon\n";
       return 0;
     }
@@ -398,8 +397,9 @@ int run_explain(const Arguments& arguments, std::ostream& out, std::ostream& err
   const registry::Client* client =
       address ? snapshot->client_at(*address) : snapshot->default_client.get();
   if (client == nullptr && asked.connect) {
-    out << registry::printable(asked.from)
-        << " is not a known client, and client.unknown is refuse: REFUSED\n";
+    const std::string refused = registry::printable(asked.from) +
+                                " is not a known client, and client.unknown is refuse: REFUSED";
+    out << (asked.as_json ? "{\n  \"client\": \"" + refused + "\"\n}" : refused) << '\n';
     return 0;
   }
   std::string warning;
@@ -416,6 +416,10 @@ int run_explain(const Arguments& arguments, std::ostream& out, std::ostream& err
                                           asked.host};
     registry::TrafficMatch match = match_traffic(view, connection);
     if (!note.empty()) match.notes.push_back(note);
+    if (asked.as_json) {
+      out << indented_json(traffic_json(view, connection, match));
+      return 0;
+    }
     for (const auto& line : traffic_lines(view, connection, match))
       out << registry::printable(line, line.size()) << '\n';
     return 0;
@@ -431,10 +435,14 @@ int run_explain(const Arguments& arguments, std::ostream& out, std::ostream& err
     PrintedLines(err).print(explanation.error().message);
     return kExitUsage;
   }
-  for (const auto& line : to_lines(*explanation, Audience::Operator))
-    out << registry::printable(line, line.size()) << '\n';
+  if (asked.as_json)
+    out << indented_json(to_json(*explanation, Audience::Operator));
+  else
+    for (const auto& line : to_lines(*explanation, Audience::Operator))
+      out << registry::printable(line, line.size()) << '\n';
   if (waits_for_names(*explanation))
-    out << "note: this command does not look up the names of endpoints; /explain of the running "
+    (asked.as_json ? err : out)
+        << "note: this command does not look up the names of endpoints; /explain of the running "
            "daemon has their addresses\n";
   return 0;
 }

@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "dnsd/admin/admin_token.hpp"
+#include "dnsd/answer/json_members.hpp"
 #include "dnsd/cli/admin_client.hpp"
 #include "dnsd/cli/commands.hpp"
 #include "dnsd/cli/printed_lines.hpp"
@@ -39,6 +40,17 @@
 #include "registry/base/printable.hpp"
 
 namespace meshdns::dnsd {
+
+std::string indented_json(const std::string& json) {
+  rapidjson::Document document;
+  if (document.Parse(json.data(), json.size()).HasParseError()) return printable_lines(json);
+  rapidjson::StringBuffer buffer;
+  rapidjson::PrettyWriter<rapidjson::StringBuffer> writer(buffer);
+  writer.SetIndent(' ', 2);
+  document.Accept(writer);
+  return ascii_json({buffer.GetString(), buffer.GetSize()}) + "\n";
+}
+
 namespace {
 
 using rapidjson::Document;
@@ -260,17 +272,6 @@ std::string status_text(const StatusPages& pages) {
   return out.str();
 }
 
-// JSON with line breaks and indentation, in ASCII; text that is no JSON as printable lines.
-std::string indented_json(const std::string& json) {
-  Document document;
-  if (document.Parse(json.data(), json.size()).HasParseError()) return printable_lines(json);
-  rapidjson::StringBuffer buffer;
-  rapidjson::PrettyWriter<rapidjson::StringBuffer> writer(buffer);
-  writer.SetIndent(' ', 2);
-  document.Accept(writer);
-  return ascii_json({buffer.GetString(), buffer.GetSize()}) + "\n";
-}
-
 constexpr std::string_view kPackagedAdminAddress = "unix:/run/meshdns/admin.sock";
 // Less than TimeoutStartSec= of the unit, which limits ExecReload=, too.
 constexpr std::chrono::seconds kReloadLimit{20};
@@ -464,8 +465,14 @@ int run_status(const AdminClient& daemon, const ControlArguments& control, std::
   return control.strict && is_degraded ? kExitDegraded : 0;
 }
 
-int say_verdict(const Document& verdict, std::ostream& out, std::ostream& err) {
+// `page`: the body of /reload.
+int say_verdict(const std::string& page, bool as_json, std::ostream& out, std::ostream& err) {
+  const Document verdict = parsed(page);
   const auto not_bound = elements(member(verdict, "notBound"));
+  if (as_json) {
+    out << indented_json(page);
+    return is_set(verdict, "ok") && not_bound.empty() ? 0 : kExitRefused;
+  }
   for (const auto lines : {elements(member(verdict, "findings")), not_bound})
     for (const Value& line : lines)
       if (line.IsString()) put_line(err, {line.GetString(), line.GetStringLength()});
@@ -503,10 +510,22 @@ int reload_through(const Arguments& arguments, AdminClient daemon, std::ostream&
     const Document verdict = parsed(reply->body);
     const Value& done = member(verdict, "reloads");
     if (done.IsUint64() && done.GetUint64() >= wanted.GetUint64())
-      return say_verdict(verdict, out, err);
+      return say_verdict(reply->body, arguments.control.as_json, out, err);
   } while (std::chrono::steady_clock::now() < until);
   err << "meshdnsd: the daemon has not finished the reload; the log has its result\n";
   return kExitRefused;
+}
+
+// As /reload has it; a daemon that only got a signal has not counted it yet.
+std::string signal_verdict(bool is_valid, const std::vector<std::string>& findings) {
+  rapidjson::StringBuffer buffer;
+  JsonWriter json(buffer);
+  json.StartObject();
+  put_bool(json, "ok", is_valid);
+  put(json, "findings", findings);
+  put_bool(json, "signalled", is_valid);
+  json.EndObject();
+  return indented_json({buffer.GetString(), buffer.GetSize()});
 }
 
 // For a daemon whose admin endpoint cannot be used, for the reason `why`: the verdict is that of
@@ -514,10 +533,18 @@ int reload_through(const Arguments& arguments, AdminClient daemon, std::ostream&
 int reload_by_signal(const Arguments& arguments, const std::string& why, std::ostream& out,
                      std::ostream& err) {
   const auto loaded = load_config(arguments.config);
-  if (!loaded) put_line(err, loaded.error().message);
+  std::vector<std::string> findings;
+  if (!loaded) findings.push_back(loaded.error().message);
   if (loaded)
-    for (const auto& finding : loaded->findings) put_line(err, finding.to_string());
-  if (!loaded || !loaded->valid()) {
+    for (const auto& finding : loaded->findings) findings.push_back(finding.to_string());
+  const bool is_valid = loaded && loaded->valid();
+  if (arguments.control.as_json && !is_valid) {
+    out << signal_verdict(false, findings);
+    return kExitRefused;
+  }
+  if (!arguments.control.as_json)
+    for (const std::string& finding : findings) put_line(err, finding);
+  if (!is_valid) {
     err << "meshdnsd: the configuration has errors; the previous one stays in use\n";
     return kExitRefused;
   }
@@ -525,6 +552,10 @@ int reload_by_signal(const Arguments& arguments, const std::string& why, std::os
     err << "meshdnsd: cannot signal process " << arguments.control.pid << ": "
         << std::strerror(errno) << '\n';
     return kExitUsage;
+  }
+  if (arguments.control.as_json) {
+    out << signal_verdict(true, findings);
+    return 0;
   }
   put_line(out, "sent SIGHUP to process " + std::to_string(arguments.control.pid) +
                     "; the log has the result: " + why);

@@ -58,6 +58,9 @@ inline std::string ascii_json(std::string_view json) {
   return out;
 }
 
+// JSON with line breaks and indentation, in ASCII; text that is no JSON as printable lines.
+std::string indented_json(const std::string& json);
+
 // Prints findings and errors, each on one line that no terminal could mistake for anything else.
 // Every error, but no more warnings and notes than a person reads: those that are left out are
 // counted.

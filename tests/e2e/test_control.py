@@ -157,6 +157,32 @@ def test_shows_the_cache(daemon):
         assert control(daemon, "cache", *question).stdout == "the cache is off (cache.size is 0)\n"
 
 
+def commands():
+    return re.findall(r"^  ([a-z-]+) ", run_tool("--help").stdout.split("Subcommands:")[1], re.M)
+
+
+def test_every_command_prints_json(daemon, workspace):
+    workspace.write("api.yaml", {"kind": "ServiceEntry", "metadata": {"name": "api", "namespace": "shop"},
+                                 "spec": {"hosts": ["api.example.org"], "addresses": ["10.0.0.7"], "resolution": "STATIC"}})
+    daemon.ask("www.example.net.")
+    invocations = {
+        "check": [[], [workspace.resources], ["--diff", workspace.resources, workspace.resources]],
+        "explain": [["www.example.net"], ["www.example.net", "--offline"], ["--connect", "10.0.0.7:80"],
+                    ["api.example.org", "--offline", "--from", "203.0.113.9"]],
+        "status": [[]], "top": [[]], "reload": [[], ["--pid", daemon.pid]], "log-level": [[], ["info"]],
+        "cache": [[], ["www.example.net"], ["--zone", "."], ["--top"]], "flush": [["www.example.net"], ["--zone", "."]]}
+    assert set(commands()) == {*invocations, "run", "help"}
+    for command, each in invocations.items():
+        for arguments in each:
+            shown = control(daemon, command, "--json", *arguments)
+            assert (shown.returncode, isinstance(json.loads(shown.stdout), dict)) == (0, True), (command, arguments, shown)
+    daemon.write_config(merge(daemon.config, MISTAKE))
+    refused = control(daemon, "reload", "--json")
+    assert refused.returncode == 1 and "cache.size" in json.loads(refused.stdout)["findings"][0]
+    offline = control(daemon, "reload", "--json", "--admin", "127.0.0.1:1", "--pid", daemon.pid)
+    assert offline.returncode == 1 and "cache.size" in json.loads(offline.stdout)["findings"][0]
+
+
 def test_changes_over_tcp_need_the_token(workspace):
     token = workspace.path / "token"
     token.write_text("0123456789abcdef0123456789abcdef\n")
