@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <map>
 #include <ostream>
@@ -95,10 +96,108 @@ void add_config_option(CLI::App& app, Arguments& arguments) {
   add_text(app, "--config", arguments.config.path, "FILE", "configuration file");
 }
 
-// Adds a subcommand, with the option that all of them have.
+struct CommandEnd {
+  std::string_view name;
+  const char* text;
+};
+
+// The end of each command's usage.  docs/man/meshdnsd.8 has these lines, too.
+constexpr auto kCommandEnds = std::to_array<CommandEnd>({
+    {"run",
+     "Examples:\n"
+     "  meshdnsd run --config /etc/meshdns/meshdns.yaml\n"
+     "  meshdnsd --istio-vm /etc/istio/vm\n"
+     "Exit status:\n"
+     "  0   ended by a signal\n"
+     "  1   cannot start\n"
+     "  2   mistake in the command line\n"
+     "  78  the configuration has errors, is empty or cannot be read"},
+    {"check",
+     "Examples:\n"
+     "  meshdnsd check\n"
+     "  meshdnsd check --strict /etc/meshdns/resources\n"
+     "  kubectl get services -A -o yaml | meshdnsd check -\n"
+     "  meshdnsd check --diff before.yaml after.yaml\n"
+     "Exit status:\n"
+     "  0   no errors; with --diff, all answers are equal\n"
+     "  1   errors; with --strict, also warnings; with --diff, some answers differ\n"
+     "  2   cannot run, or cannot read a file of resources"},
+    {"explain",
+     "Examples:\n"
+     "  meshdnsd explain api.example.org\n"
+     "  meshdnsd explain api.example.org AAAA --from shop\n"
+     "  meshdnsd explain --connect 10.0.0.7:443 --sni api.example.org\n"
+     "Exit status:\n"
+     "  0   explained, whatever the answer is\n"
+     "  2   cannot run, as the configuration has errors"},
+    {"status",
+     "Examples:\n"
+     "  meshdnsd status\n"
+     "  meshdnsd status --strict --json\n"
+     "  meshdnsd status --ready --admin unix:/run/meshdns/admin.sock\n"
+     "Exit status:\n"
+     "  0   ready; with --live, no thread hangs\n"
+     "  1   not ready; with --ready and --live, also if no daemon answers\n"
+     "  2   no daemon answers\n"
+     "  3   degraded, with --strict"},
+    {"reload",
+     "Examples:\n"
+     "  meshdnsd reload\n"
+     "  meshdnsd reload --pid 4711\n"
+     "Exit status:\n"
+     "  0   reloaded; with --pid, the signal is sent\n"
+     "  1   the configuration is refused, or an address cannot be used\n"
+     "  2   no daemon answers"},
+    {"cache",
+     "Examples:\n"
+     "  meshdnsd cache\n"
+     "  meshdnsd cache www.example.org\n"
+     "  meshdnsd cache --zone example.org --json\n"
+     "Exit status:\n"
+     "  0   shown, also if there are no such entries\n"
+     "  1   the daemon refuses\n"
+     "  2   no daemon answers"},
+    {"flush",
+     "Examples:\n"
+     "  meshdnsd flush www.example.org\n"
+     "  meshdnsd flush --zone example.org\n"
+     "Exit status:\n"
+     "  0   removed, also if there was nothing\n"
+     "  1   the daemon refuses, as without the token\n"
+     "  2   no daemon answers"},
+    {"log-level",
+     "Examples:\n"
+     "  meshdnsd log-level\n"
+     "  meshdnsd log-level debug\n"
+     "Exit status:\n"
+     "  0   shown or changed\n"
+     "  1   the daemon refuses, as without the token\n"
+     "  2   no daemon answers"},
+    {"top",
+     "Examples:\n"
+     "  meshdnsd top\n"
+     "  meshdnsd top --once\n"
+     "Exit status:\n"
+     "  0   shown\n"
+     "  1   the daemon refuses\n"
+     "  2   no daemon answers"},
+    {"help",
+     "Examples:\n"
+     "  meshdnsd help check\n"
+     "Exit status:\n"
+     "  0   shown\n"
+     "  2   no such command"},
+});
+
+CLI::App* add_plain_command(CLI::App& app, const char* name, const char* description) {
+  return app.add_subcommand(name, description)
+      ->footer(std::ranges::find(kCommandEnds, std::string_view(name), &CommandEnd::name)->text);
+}
+
+// Adds a command that has a configuration.
 CLI::App* add_command(CLI::App& app, Arguments& arguments, Command command, const char* name,
                       const char* description) {
-  CLI::App* added = app.add_subcommand(name, description);
+  CLI::App* added = add_plain_command(app, name, description);
   added->callback([&arguments, command] { arguments.command = command; });
   add_config_option(*added, arguments);
   return added;
@@ -370,7 +469,7 @@ std::optional<int> parse_arguments(std::span<const char* const> argv, Arguments&
   add_explain_options(*explain, arguments, connect_text);
   add_control_commands(app, arguments);
   std::string explained;
-  CLI::App* help = app.add_subcommand("help", "show the usage of a command");
+  CLI::App* help = add_plain_command(app, "help", "show the usage of a command");
   help->add_option("COMMAND", explained, "command (default: all commands)");
   app.failure_message(mistake_text);
 

@@ -49,6 +49,32 @@ def test_explains_its_usage():
         assert result.stderr.strip(), "nothing is said"
 
 
+def plain(text):
+    """The words of a manual page: without requests, fonts and escapes."""
+    return re.sub(r"\s+", " ", re.sub(r"\\f.", "", re.sub(r"^\.[A-Za-z]+ ?", "", text, flags=re.M)).replace("\\-", "-").replace('"', ""))
+
+
+def test_the_usage_of_each_command_and_the_manual_page_agree():
+    page = (ROOT / "docs" / "man" / "meshdnsd.8").read_text()
+    section = {name: text for name, text in re.findall(r'^\.SH "?([A-Z ]+)"?\n(.*?)(?=^\.SH )', page, re.M | re.S)}
+    commands = re.findall(r"^  ([a-z-]+) ", run_tool("--help").stdout.split("Subcommands:")[1], re.M)
+    assert len(commands) > 8
+    statuses = dict(re.findall(r"^\.TP\n\.B (\S+)\n(.*?)(?=^\.TP|\Z)", section["EXIT STATUS"].replace("\\-", "-"), re.M | re.S))
+    assert sorted(statuses) == sorted(commands)
+    for command in commands:
+        usage = run_tool(command, "--help").stdout
+        assert run_tool("help", command).stdout == usage
+        assert f"\n.TP\n.B {command}\n".replace("-", "\\-") in "\n" + section["COMMANDS"], command
+        for option in re.findall(r"--[a-z-]+", usage.split("Examples:")[0]):
+            assert option in plain(section["COMMANDS"] + section["OPTIONS"]), (command, option)
+        examples, ends = usage.split("Examples:\n")[1].split("Exit status:\n")
+        assert all(re.match(rf"meshdnsd (--istio-vm|{command})", line.strip().split(" | ")[-1]) for line in examples.splitlines())
+        for line in examples.splitlines():
+            assert line.strip().replace("-", "\\-") + "\n" in section["EXAMPLES"], line
+        assert [f"{number}: {text}." for number, text in re.findall(r"^  (\d+) +(.*)", ends, re.M)] == [
+            line for line in statuses[command].splitlines() if line != ".br"], command
+
+
 def test_check_has_the_exit_codes_of_the_contract(tmp_path):
     good, bad, odd = tmp_path / "good.yaml", tmp_path / "bad.yaml", tmp_path / "odd.yaml"
     good.write_text(to_yaml([API]))
