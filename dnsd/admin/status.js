@@ -50,6 +50,7 @@ const linkTo = (path, text) => html("a", { href: path }, text);
 const linkToName = (name, from = "") => linkTo("?" + new URLSearchParams(from ? { name, from } : { name }), name);
 const last = list => list.length ? list[list.length - 1] : 0;
 const highest = (...series) => Math.max(0, ...series.flat());
+const counted = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
 const number = value => String(value < 100 ? Number(value.toPrecision(3)) : Math.round(value));
 const duration = ms => ms < 1000 ? `${number(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
 
@@ -144,7 +145,7 @@ function describeCache({ positive, negative, failure, misses, staleHits, capacit
   if (capacityBytes === 0) return "off";
   const MIB = 2 ** 20;
   const hits = positive.hits + negative.hits + failure.hits;
-  return `${positive.entries + negative.entries} answers, ` +
+  return `${counted(positive.entries + negative.entries, "answer")}, ` +
     `${((positive.bytes + negative.bytes + failure.bytes) / MIB).toFixed(1)} of ${Math.round(capacityBytes / MIB)} MiB` +
     (hits + misses ? `, ${(100 * hits / (hits + misses)).toFixed(1)} % hits` : "") +
     (staleHits ? `, ${staleHits} of them stale` : "");

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "registry/base/counted.hpp"
 #include "resolver/wire/types.hpp"
 
 namespace meshdns::dnsd {
@@ -15,9 +16,7 @@ std::string seconds(Millis milliseconds) {
 }
 
 std::string describe_content(const CachedMessage& message) {
-  if (message.kind() == MessageKind::Positive)
-    return fmt::format("{} {}", message.answer_count(),
-                       message.answer_count() == 1 ? "record" : "records");
+  if (message.kind() == MessageKind::Positive) return counted(message.answer_count(), "record");
   if (message.is_nodata()) return "no records of this type";
   std::string text(wire::to_string(message.rcode()));
   if (!message.ede_text().empty()) text += fmt::format(" ({})", message.ede_text());
@@ -62,8 +61,9 @@ std::string describe_state(const UpstreamStatus& status) {
 std::string describe_health(const UpstreamStatus& status) {
   std::string text = describe_state(status);
   if (status.mismatched == 0) return text;
-  return fmt::format("{}; ignored {} messages from it that were no reply to a query", text,
-                     status.mismatched);
+  return fmt::format("{}; ignored {} from it that {} no reply to a query", text,
+                     counted(status.mismatched, "message"),
+                     status.mismatched == 1 ? "was" : "were");
 }
 
 }  // namespace

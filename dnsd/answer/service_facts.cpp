@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "registry/base/counted.hpp"
 #include "registry/base/did_you_mean.hpp"
 #include "registry/base/printable.hpp"
 
@@ -168,7 +169,7 @@ void add_endpoints(const View& view, const ServiceRecord& service,
   for (std::size_t i = 0; i < shown; ++i)
     facts.push_back(describe_endpoint(view, endpoints->near, endpoints->entries[i]));
   if (endpoints->entries.size() > shown)
-    facts.push_back(fmt::format("and {} more endpoints", endpoints->entries.size() - shown));
+    facts.push_back("and " + counted(endpoints->entries.size() - shown, "more endpoint"));
 }
 
 }  // namespace
@@ -190,7 +191,7 @@ std::vector<std::string> service_facts(const View& view, const Match& match) {
   service.for_each_source([&](const registry::StoredRef& source) {
     if (++sources <= kMaxShown) facts.push_back("source: " + place_of(view.snapshot(), source));
   });
-  if (sources > kMaxShown) facts.push_back(fmt::format("and {} more sources", sources - kMaxShown));
+  if (sources > kMaxShown) facts.push_back("and " + counted(sources - kMaxShown, "more source"));
   facts.push_back(describe_exports(service));
   facts.push_back(fmt::format("{}, resolution {}: {}, TTL {}", to_string(service.provider),
                               to_string(service.resolution), describe_kind(view, service),
@@ -208,7 +209,7 @@ std::vector<std::string> service_facts(const View& view, const Match& match) {
     for (std::size_t i = 0; i < std::min(details.notes.size(), kMaxShown); ++i)
       facts.push_back("note: " + details.notes[i]);
     if (details.notes.size() > kMaxShown)
-      facts.push_back(fmt::format("and {} more notes", details.notes.size() - kMaxShown));
+      facts.push_back("and " + counted(details.notes.size() - kMaxShown, "more note"));
   }
   add_endpoints(view, service, facts);
   return facts;
@@ -268,10 +269,10 @@ std::vector<std::string> describe_client(const registry::Snapshot& snapshot,
   facts.push_back(
       fmt::format("families:{}{}", identity.ipv4 ? " IPv4" : "", identity.ipv6 ? " IPv6" : ""));
   // The number of hosts and the number of changes would tell of hidden hosts.
-  const std::string counts =
-      audience == Audience::Operator
-          ? fmt::format("generation {}, {} hosts, ", snapshot.generation, snapshot.hosts.size())
-          : "";
+  const std::string counts = audience == Audience::Operator
+                                 ? fmt::format("generation {}, {}, ", snapshot.generation,
+                                               counted(snapshot.hosts.size(), "host"))
+                                 : "";
   facts.push_back(
       fmt::format("registry: {}serial {}{}", counts, snapshot.serial,
                   snapshot.sources.from_state_dir ? ", from the state of an earlier run" : ""));

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "dnsd/answer/json_members.hpp"
+#include "registry/base/counted.hpp"
 #include "registry/base/each_once.hpp"
 #include "registry/base/printable.hpp"
 #include "registry/view/view.hpp"
@@ -131,14 +132,14 @@ std::string to_text(const AnswerDiff& diff) {
       line += "; for clients of " +
               registry::list_of(
                   std::span(change.clients).first(std::min(change.clients.size(), kClientsShown)),
-                  change.clients.size(), "namespaces");
+                  change.clients.size(), "namespace");
     if (!change.source_before.empty()) line += "; before: " + change.source_before;
     if (!change.source_after.empty()) line += "; after: " + change.source_after;
     text += registry::printable(line, line.size()) + "\n";
   }
-  return text + std::to_string(names.size()) + " of " + std::to_string(diff.names) +
-         " names are answered differently, for clients of " + std::to_string(diff.clients.size()) +
-         " namespaces\n";
+  return text + std::to_string(names.size()) + " of " + counted(diff.names, "name") +
+         (names.size() == 1 ? " is" : " are") + " answered differently, for clients of " +
+         counted(diff.clients.size(), "namespace") + "\n";
 }
 
 std::string to_json(const AnswerDiff& diff) {

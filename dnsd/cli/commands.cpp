@@ -29,6 +29,7 @@
 #include "dnsd/mesh/engine.hpp"
 #include "dnsd/mesh/upstream_servers.hpp"
 #include "registry/analysis/analysis.hpp"
+#include "registry/base/counted.hpp"
 #include "registry/base/handle.hpp"
 #include "registry/base/printable.hpp"
 #include "registry/base/result.hpp"
@@ -220,7 +221,7 @@ void check_hosts_file(const std::string& path, registry::Checker& checker) {
   if (!hosts) return;  // check_named_files() has said so
   for (const auto& problem : hosts->problems) warn(problem.line, problem.message);
   if (const auto more = hosts->skipped - hosts->problems.size(); more > 0)
-    warn(0, "and " + std::to_string(more) + " more lines that cannot be understood");
+    warn(0, "and " + counted(more, "more line") + " that cannot be understood");
   for (const auto& entry : hosts->entries) {
     if (entry.address.is_loopback()) continue;
     for (const auto& name : entry.names)

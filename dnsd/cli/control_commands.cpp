@@ -193,8 +193,8 @@ void put_cache(std::ostream& out, const Document& cache) {
     entries += count_in(member(cache, kind), "entries");
     hits += count_in(member(cache, kind), "hits");
   }
-  out << "cache\n  " << entries << " entries, " << hits << " hits, " << count_in(cache, "misses")
-      << " misses\n";
+  out << "cache\n  " << counted(entries, "entry") << ", " << counted(hits, "hit") << ", "
+      << counted(count_in(cache, "misses"), "miss") << '\n';
 }
 
 // /cache without arguments.
@@ -253,7 +253,7 @@ std::string status_text(const StatusPages& pages) {
   put_objects(out, parsed(pages.sources), "sources", [&](const Value& source) {
     out << "  " << shown(member(source, "name")) << ": "
         << (is_set(source, "complete") ? "read" : "not read yet") << ", "
-        << count_in(source, "changes") << " changes";
+        << counted(count_in(source, "changes"), "change");
     put_error(source, ", ");
   });
   put_objects(out, parsed(pages.upstreams), "upstream servers", [&](const Value& server) {
@@ -262,8 +262,8 @@ std::string status_text(const StatusPages& pages) {
     if (member(server, "medianMs").IsNumber())
       out << ", median " << number_in(server, "medianMs") << " ms, p99 "
           << number_in(server, "p99Ms") << " ms";
-    out << ", " << count_in(server, "queries") << " queries, " << count_in(server, "timeouts")
-        << " timeouts";
+    out << ", " << counted(count_in(server, "queries"), "query") << ", "
+        << counted(count_in(server, "timeouts"), "timeout");
     put_error(server, ", last error: ");
     if (member(server, "lastErrorSeconds").IsNumber())
       out << " (" << count_in(server, "lastErrorSeconds") << " s ago)";

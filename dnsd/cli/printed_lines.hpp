@@ -14,6 +14,7 @@
 
 #include "dnsd/log/journal.hpp"
 #include "registry/analysis/analysis.hpp"
+#include "registry/base/counted.hpp"
 #include "registry/base/finding.hpp"
 #include "registry/base/printable.hpp"
 
@@ -72,7 +73,7 @@ class PrintedLines {
   PrintedLines(const PrintedLines&) = delete;
   PrintedLines& operator=(const PrintedLines&) = delete;
   ~PrintedLines() {
-    if (left_out_ > 0) out_ << "and " << left_out_ << " more warnings\n";
+    if (left_out_ > 0) out_ << "and " << counted(left_out_, "more warning") << '\n';
   }
   void print(std::string_view line, LogLevel level = LogLevel::Error) {
     if (is_journal_) out_ << '<' << syslog_priority(level) << '>';

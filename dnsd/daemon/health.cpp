@@ -12,6 +12,7 @@
 #include <iterator>
 #include <utility>
 
+#include "registry/base/counted.hpp"
 #include "registry/base/printable.hpp"
 
 namespace meshdns::dnsd {
@@ -108,7 +109,7 @@ std::string refused_objects(const std::map<std::string, std::vector<registry::Fi
       ++count;
     }
   if (first == nullptr) return {};
-  return std::to_string(count) + (count == 1 ? " error" : " errors") +
+  return counted(count, "error") +
          " in resources (/registry/findings); the first: " + first->to_string();
 }
 
@@ -160,8 +161,8 @@ RefusedPods::Found RefusedPods::find(const registry::Snapshot& snapshot,
 
 std::string RefusedPods::describe(const Found& found) {
   if (found.count == 0) return {};
-  return "server.allow: refuses the queries of " + std::to_string(found.count) +
-         (found.count == 1 ? " Pod: " : " Pods; one of them: ") + found.first + "; add " +
+  return "server.allow: refuses the queries of " + counted(found.count, "Pod") +
+         (found.count == 1 ? ": " : "; one of them: ") + found.first + "; add " +
          found.range.to_string() + ", or the range of the Pods";
 }
 
@@ -233,9 +234,8 @@ std::string DaemonHealth::status_line() const {
   const auto& snapshot = *engine_.registry.current();
   const std::size_t sources = engine_.sources.size();
   const Readiness state = readiness();
-  const std::string what = std::to_string(snapshot.hosts.size() + snapshot.wildcards.size()) +
-                           " hosts of " + std::to_string(sources) +
-                           (sources == 1 ? " source" : " sources");
+  const std::string what = counted(snapshot.hosts.size() + snapshot.wildcards.size(), "host") +
+                           " of " + counted(sources, "source");
   if (state.is_ready() && state.degraded.empty()) return "answering for " + what;
   return std::string(state.is_ready() ? "degraded: " : "not ready: ") +
          registry::escape(state.effects().front()) + "; knows " + what + "; " +

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "registry/base/counted.hpp"
 #include "registry/base/enum_text.hpp"
 
 namespace meshdns::registry {
@@ -18,7 +19,7 @@ std::vector<Finding> FindingList::take() && {
     Finding more;
     more.severity = left_out_errors_ ? Severity::Error : Severity::Warning;
     more.path = kept_.empty() ? std::string() : kept_.front().path;
-    more.message = "and " + std::to_string(left_out_) + " more findings";
+    more.message = "and " + counted(left_out_, "more finding");
     kept_.push_back(std::move(more));
   }
   return std::move(kept_);

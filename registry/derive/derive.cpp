@@ -5,6 +5,7 @@
 #include <cassert>
 #include <functional>
 
+#include "registry/base/counted.hpp"
 #include "registry/base/each_once.hpp"
 #include "registry/derive/deriver.hpp"
 #include "registry/model/entry_endpoints.hpp"
@@ -259,8 +260,8 @@ void Deriver::answer_endpoints() {
   EndpointAddresses addresses = context_.lists.addresses(*details_.endpoints);
   if (!addresses.by_network.empty()) details().by_network = std::move(addresses.by_network);
   if (addresses.networks_left_out != 0)
-    details().notes.push_back("endpoints of " + std::to_string(addresses.networks_left_out) +
-                              " networks ignored for clients there: the service has too many "
+    details().notes.push_back("endpoints of " + counted(addresses.networks_left_out, "network") +
+                              " ignored for clients there: the service has too many "
                               "networks and endpoints without one");
   if (!addresses.all.empty()) record_->answer = AnswerKind::Endpoints;
   set_addresses(std::move(addresses.all));

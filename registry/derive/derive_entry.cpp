@@ -4,6 +4,7 @@
 #include <iterator>
 #include <limits>
 
+#include "registry/base/counted.hpp"
 #include "registry/derive/deriver.hpp"
 
 namespace meshdns::registry {
@@ -227,14 +228,15 @@ void Deriver::note_left_out(std::string text) {
 
 void Deriver::note_limits() {
   if (left_out_ > kMaxNotes)
-    details().notes.push_back(std::to_string(left_out_ - kMaxNotes) +
-                              " more addresses or endpoints ignored");
+    details().notes.push_back(
+        counted(left_out_ - kMaxNotes, "more address") +
+        (left_out_ - kMaxNotes == 1 ? " or endpoint ignored" : " or endpoints ignored"));
   if (own_ports_ > kMaxOwnPorts)
     details().notes.push_back(
         "the endpoints have too many different ports: some have the ports of the entry");
   if (resolved_addresses_ > kMaxResolvedAddresses)
-    details().notes.push_back(std::to_string(resolved_addresses_ - kMaxResolvedAddresses) +
-                              " addresses of endpoint names ignored: a service has at most " +
+    details().notes.push_back(counted(resolved_addresses_ - kMaxResolvedAddresses, "address") +
+                              " of endpoint names ignored: a service has at most " +
                               std::to_string(kMaxResolvedAddresses));
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "registry/base/counted.hpp"
 #include "registry/derive/deriver.hpp"
 
 namespace meshdns::registry {
@@ -211,12 +212,12 @@ Ref<const ServiceRecord> Deriver::merge_parts(const Sources& sources, const Part
   record_->split = true;
   details() = *record_->details;
   if (parts.left_out != 0)
-    details().notes.push_back(std::to_string(parts.left_out) +
-                              " entries ignored: the host has too many entries with different "
+    details().notes.push_back(counted(parts.left_out, "entry") +
+                              " ignored: the host has too many entries with different "
                               "exportTo or ports");
   if (parts.clusters_left_out != 0)
-    details().notes.push_back(std::to_string(parts.clusters_left_out) +
-                              " clusters ignored: more than " + std::to_string(kMaxClusters) +
+    details().notes.push_back(counted(parts.clusters_left_out, "cluster") + " ignored: more than " +
+                              std::to_string(kMaxClusters) +
                               " have the Service; their clients get the Services of all");
   // The Service of all clusters may be an alias; some cluster's may have endpoints all the same.
   for (std::size_t i = 1; i <= clusters.size() && !details().endpoints; ++i)

@@ -11,6 +11,7 @@
 #include <system_error>
 #include <vector>
 
+#include "registry/base/counted.hpp"
 #include "registry/base/durable_file.hpp"
 #include "registry/model/name_owners.hpp"
 #include "registry/source/advice.hpp"
@@ -134,9 +135,8 @@ class Checker::Sink : public ManifestSink {
 };
 
 std::string CheckSummary::to_string() const {
-  return std::to_string(resources) + " resources, " + std::to_string(errors) + " errors, " +
-         std::to_string(warnings) + " warnings" +
-         (notes > 0 ? ", " + std::to_string(notes) + " notes" : std::string());
+  return counted(resources, "resource") + ", " + counted(errors, "error") + ", " +
+         counted(warnings, "warning") + (notes > 0 ? ", " + counted(notes, "note") : std::string());
 }
 
 int CheckSummary::exit_status() const {
@@ -181,10 +181,10 @@ void Checker::check_directory(const std::string& path, Reader reader,
   if (tree.files.empty() && tree.complaints.empty())
     warn(path, "holds no file named " + patterns_of(options.endings));
   if (tree.directories > of_source.max_directories)
-    warn(path, "holds " + std::to_string(tree.directories) + " directories; a source reads only " +
+    warn(path, "holds " + counted(tree.directories, "directory") + "; a source reads only " +
                    std::to_string(of_source.max_directories) + " of them; divide it");
   if (tree.files.size() > of_source.max_files)
-    warn(path, "holds " + std::to_string(tree.files.size()) + " files; a source reads only " +
+    warn(path, "holds " + counted(tree.files.size(), "file") + "; a source reads only " +
                    std::to_string(of_source.max_files) + " of them; divide it");
 }
 

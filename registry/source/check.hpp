@@ -25,7 +25,7 @@ struct CheckSummary {
   bool cannot_run = false;  // a file could not be read; a finding has the reason
 
   std::string to_string()
-      const;  // "3 resources, 1 errors, 0 warnings", and ", 2 notes" if there are any
+      const;  // "3 resources, 1 error, 0 warnings", and ", 2 notes" if there are any
   // 0 without errors, 1 with errors, 2 when it could not run.
   int exit_status() const;
 };

@@ -7,6 +7,7 @@
 #include <cassert>
 #include <sstream>
 
+#include "registry/base/counted.hpp"
 #include "registry/base/durable_file.hpp"
 
 namespace meshdns::registry {
@@ -438,15 +439,16 @@ std::vector<VipAssignment> PersistentVips::assign(const std::vector<VipRequest>&
 
 void PersistentVips::report_shortage(const Shortage& shortage) {
   if (shortage.full > 0 && !said_full_)
-    options_.report("the range " + range_.to_string() +
-                    " is full: " + std::to_string(shortage.full) +
-                    " hosts have no VIP; widen mesh.vip_cidr_v4 and mesh.vip_cidr_v6");
+    options_.report("the range " + range_.to_string() + " is full: " +
+                    counted(shortage.full, "host") + (shortage.full == 1 ? " has" : " have") +
+                    " no VIP; widen mesh.vip_cidr_v4 and mesh.vip_cidr_v6");
   said_full_ = shortage.full > 0;
   if (shortage.over_quota > 0 && !said_over_quota_)
     options_.report("namespace " + shortage.ns + " has reached its quota of " +
                     std::to_string(options_.namespace_quota) +
-                    " VIPs: " + std::to_string(shortage.over_quota) +
-                    " hosts have no VIP; raise mesh.vip_namespace_quota");
+                    " VIPs: " + counted(shortage.over_quota, "host") +
+                    (shortage.over_quota == 1 ? " has" : " have") +
+                    " no VIP; raise mesh.vip_namespace_quota");
   said_over_quota_ = shortage.over_quota > 0;
 }
 

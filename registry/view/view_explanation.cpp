@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "registry/base/counted.hpp"
 #include "registry/model/mesh_settings.hpp"
 #include "registry/view/near_order.hpp"
 
@@ -97,7 +98,7 @@ std::string address_text(std::span<const std::array<std::uint8_t, 4>> v4,
   add_least(v4, max, &IpAddress::v4, words);
   add_least(v6, max - words.size(), &IpAddress::v6, words);
   std::ranges::sort(words);
-  return list_of(words, v4.size() + v6.size(), "addresses");
+  return list_of(words, v4.size() + v6.size(), "address");
 }
 
 template <typename Octets>
@@ -126,7 +127,7 @@ std::string name_text(const ServiceRecord& service, std::size_t max) {
   auto names = service.details->resolved_names;
   std::ranges::sort(names);
   const auto first = std::span(names).first(std::min(names.size(), max));
-  return "addresses of " + list_of(first, names.size(), "names");
+  return "addresses of " + list_of(first, names.size(), "name");
 }
 
 }  // namespace
@@ -215,7 +216,7 @@ std::string list_of(std::span<const std::string> words, std::size_t count, std::
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
   if (count > words.size())
-    text += " and " + std::to_string(count - words.size()) + " more " + std::string(what);
+    text += " and " + counted(count - words.size(), "more " + std::string(what));
   return text;
 }
 

@@ -86,7 +86,7 @@ def test_a_line_names_both_objects_with_their_places(tmp_path):
     assert re.match(re.escape(str(path)) + r":1: warning: ServiceEntry shop/api: spec\.hosts\[0\]: "
                     r'"api\.example\.org" is a host of namespace bank, too: .*; '
                     r"see ServiceEntry bank/api \(" + re.escape(str(path)) + r":\d+\) \[host-claimed-twice\]\n"
-                    r"2 resources, 0 errors, 1 warnings\n$", result.stdout), result.stdout
+                    r"2 resources, 0 errors, 1 warning\n$", result.stdout), result.stdout
     assert result.returncode == 0
 
 
@@ -94,7 +94,7 @@ def test_strict_makes_warnings_errors_and_leaves_notes(tmp_path):
     assert check(tmp_path, host_claimed_twice(), "--strict").returncode == 1
     note = yaml.safe_load((ROOT / "tests" / "analysis" / "prefixes_only.yaml").read_text())["mistake"]
     result = check(tmp_path, note, "--strict")
-    assert ": note: " in result.stdout and result.stdout.endswith("1 resources, 0 errors, 0 warnings, 1 notes\n")
+    assert ": note: " in result.stdout and result.stdout.endswith("1 resource, 0 errors, 0 warnings, 1 note\n")
     assert result.returncode == 0
 
 

@@ -250,7 +250,7 @@ def try_as_the_user_of_the_service(files, directory):
 
 def test_reads_standard_input():
     good = run_tool("check", "-", input=to_yaml([API]))
-    assert (good.returncode, good.stdout) == (0, "1 resources, 0 errors, 0 warnings\n")
+    assert (good.returncode, good.stdout) == (0, "1 resource, 0 errors, 0 warnings\n")
     bad = run_tool("check", "-", input="kind: ServiceEntry\nspec: [\n")
     assert bad.returncode == 1 and bad.stdout.startswith("standard input:2: error: "), bad
     config = run_tool("check", "--config", "-", input="cache:\n  size: none\n")

@@ -92,7 +92,7 @@ def test_check_has_the_exit_codes_of_the_contract(tmp_path):
     assert run_tool("check", "--strict", good).returncode == 0
     strict = run_tool("check", "--strict", odd)
     assert strict.returncode == 1
-    assert strict.stdout.splitlines()[-1] == "1 resources, 1 errors, 0 warnings"
+    assert strict.stdout.splitlines()[-1] == "1 resource, 1 error, 0 warnings"
     missing = run_tool("check", tmp_path / "absent.yaml")
     assert missing.returncode == 2
     assert "absent.yaml" in missing.stderr + missing.stdout
@@ -107,7 +107,7 @@ def test_check_ends_where_links_go_in_circles(tmp_path):
     (tmp_path / "parent").symlink_to("..")
     result = run_tool("check", tmp_path)
     assert result.returncode == 0, result
-    assert result.stdout == "1 resources, 0 errors, 0 warnings\n"
+    assert result.stdout == "1 resource, 0 errors, 0 warnings\n"
 
 
 def test_check_notes_the_files_of_a_repository_that_are_no_objects(tmp_path):
@@ -120,7 +120,7 @@ def test_check_notes_the_files_of_a_repository_that_are_no_objects(tmp_path):
     for strict in ([], ["--strict"]):
         result = run_tool("check", *strict, tmp_path)
         assert result.returncode == 0, result.stdout
-        assert "1 resources, 0 errors, 0 warnings, 6 notes" in result.stdout
+        assert "1 resource, 0 errors, 0 warnings, 6 notes" in result.stdout
         assert "note: no object: it has neither apiVersion nor kind; it is ignored (and 5 more like this)" in result.stdout
         assert result.stdout.count("no object") == 1
     for text in ("kind: ServiceEntry\n", "apiVersion: networking.istio.io/v1\n", "metadata: { name: api }\nspec: {}\n", "apiVers"):

@@ -221,7 +221,7 @@ def test_the_last_good_version_of_a_faulty_resource_stays(mesh):
     istiod.push_addresses([service("shop", "api.example.org", [b"1"]), pod("db-0", "shop", [b"1"])])
     eventually(lambda: mesh.source(daemon)["refused"] == 2)
     eventually(lambda: len(istiod.requests) == 3)
-    assert "1 more resources are refused" in istiod.requests[-1].error
+    assert "1 more resource is refused" in istiod.requests[-1].error
     assert daemon.ask("api.example.org.").addresses() == ["10.0.0.7"]
     assert daemon.ask("db-0.db.shop.").addresses() == ["10.1.0.1"]
     istiod.push_addresses([service("shop", "api.example.org", ["10.0.0.8"]), DB_0])

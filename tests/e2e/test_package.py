@@ -128,7 +128,7 @@ def test_its_configuration_is_valid_and_harmless(root):
     moved = root / "moved.yaml"
     moved.write_text(config.read_text().replace("/etc/meshdns", str(root / "etc/meshdns")))
     said = run(program, "check", "--config", moved)
-    assert "0 errors, 1 warnings" in said and "resources: warning: holds no file named" in said
+    assert "0 errors, 1 warning" in said and "resources: warning: holds no file named" in said
     loaded = yaml.safe_load(config.read_text())
     for address in loaded["server"]["listen"]:
         assert address.rsplit(":", 1)[0] in ("127.0.0.1", "[::1]") and not address.endswith(":53")

@@ -149,6 +149,30 @@ def libraries():
     return {folder: (name, links & known) for folder, (name, links) in read.items()}
 
 
+COUNTED_NOUNS = ("addresses answers changes clients clusters collections directories endpoints entries errors files findings hits hosts lines "
+                 "messages misses names namespaces networks notes objects queries records resources servers services sources "
+                 "timeouts warnings workers zones Pods").split()
+COUNT = re.compile(r'(?:to_string\(([^;"]*)\)\s*\+\s*"|<< ([^;"<]+) << "|\{\})\s(?:more )?(' + "|".join(COUNTED_NOUNS) + r")\b(?!=)")
+
+
+def counts_without_singular(text):
+    """The nouns that are plural whatever the number.  A limit is above one."""
+    return [match[3] for match in COUNT.finditer(re.sub(r"^\s*//.*$", "", text, flags=re.M))
+            if not re.match(r"k[A-Z]|.*(limits_|options_|max_)", match[1] or match[2] or "")]
+
+
+@pytest.mark.parametrize("text, nouns", [
+    ('std::to_string(errors) + " errors"', ["errors"]), ('std::to_string(n) +\n  " more hosts"', ["hosts"]), ('"{} entries"', ["entries"]),
+    ('out << n << " files"', ["files"]), ('counted(n, "file")', []), ('std::to_string(kMaxNames) + " names"', []), ('// {} errors', []),
+    ('" hosts=" + std::to_string(hosts)', []), ('std::to_string(n) + " hosts="', [])])
+def test_finds_counts_without_singular(text, nouns):
+    assert counts_without_singular(text) == nouns
+
+
+def test_numbers_of_things_have_a_singular():
+    assert [f"{path.relative_to(ROOT)}: {noun}" for path in SOURCES for noun in counts_without_singular(path.read_text())] == []
+
+
 def test_each_room_links_what_it_includes():
     """A file sees the headers of the rooms that its own one links, and CMake's lists say no more than that."""
     rooms = libraries()

@@ -37,7 +37,7 @@ def test_tells_its_supervisor_how_it_is(workspace, notify):
     workspace.write("api.yaml", API)
     daemon = workspace.daemon(env={"NOTIFY_SOCKET": notify.path})
     notify.wait_for("READY", "1")
-    assert notify.wait_for("STATUS") == "answering for 1 hosts of 1 source"
+    assert notify.wait_for("STATUS") == "answering for 1 host of 1 source"
     reloaded = time.monotonic()
     daemon.reload()
     notify.wait_for("RELOADING", "1", reloaded)

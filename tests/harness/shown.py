@@ -12,7 +12,7 @@ def normalised(line):
     line = re.sub(r"127\.0\.0\.1:\d+|10\.0\.0\.53:53", "UPSTREAM", line)
     line = re.sub(r"\([^() ]*/(shop\.yaml:\d+)\)", r"(\1)", line)
     line = re.sub(r"\b\d+(\.\d+)? (s|ms)\b", r"N \2", line)
-    line = re.sub(r"generation \d+, \S+ hosts, serial \d+", "generation N, N hosts, serial N", line)
+    line = re.sub(r"generation \d+, \S+ hosts?, serial \d+", "generation N, N hosts, serial N", line)
     return re.sub(r"(IN SOA \S+ \S+) \d+", r"\1", line)
 
 

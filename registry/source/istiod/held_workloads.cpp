@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "registry/base/counted.hpp"
 #include "registry/base/hash.hpp"
 #include "registry/base/printable.hpp"
 
@@ -140,7 +141,8 @@ class HeldWorkloads::Taking {
     Difference difference = held_.end_change(std::move(change_), changed_);
     if (refusals_ > 0) difference.refusal = std::move(refusal_);
     if (refusals_ > 1)
-      difference.refusal += "; " + std::to_string(refusals_ - 1) + " more resources are refused";
+      difference.refusal += "; " + counted(refusals_ - 1, "more resource") +
+                            (refusals_ == 2 ? " is refused" : " are refused");
     return difference;
   }
 

@@ -5,6 +5,7 @@
 #include <ranges>
 #include <utility>
 
+#include "registry/base/counted.hpp"
 #include "registry/snapshot/stored_resource.hpp"
 
 namespace meshdns::registry::kubernetes {
@@ -380,8 +381,8 @@ void ClusterSource::check_complete() {
     complete_ = origins_changed_ = true;
     std::uint64_t objects = 0;
     for (const auto& [label, followed] : followed_) objects += followed->reflector().objects;
-    notices_.push_back({false, "cluster synced: " + std::to_string(objects) + " objects of " +
-                                   std::to_string(followed_.size()) + " collections"});
+    notices_.push_back({false, "cluster synced: " + counted(objects, "object") + " of " +
+                                   counted(followed_.size(), "collection")});
     want_search(options_.slices.pause);
     return flush();
   }

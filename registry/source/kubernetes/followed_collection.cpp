@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "registry/base/counted.hpp"
 #include "registry/snapshot/stored_resource.hpp"
 
 namespace meshdns::registry::kubernetes {
@@ -167,7 +168,8 @@ Finding FollowedCollection::untold() const {
   Finding finding;
   finding.severity = Severity::Warning;
   finding.path = origin_;
-  finding.message = "and " + std::to_string(count) + " more objects that are refused";
+  finding.message = "and " + counted(static_cast<std::uint64_t>(count), "more object") +
+                    (count == 1 ? " that is refused" : " that are refused");
   return finding;
 }
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <utility>
 
+#include "registry/base/counted.hpp"
 #include "registry/base/each_once.hpp"
 #include "registry/base/enum_text.hpp"
 #include "registry/base/printable.hpp"
@@ -352,8 +353,9 @@ bool Reflector::finish_list(std::string version) {
   const bool is_suspicious = seen_.empty() && status_.objects >= options_.suspicious_objects;
   if (is_suspicious && !was_empty_) {
     was_empty_ = true;
-    set_trouble(Trouble::Failing, "an empty list in place of " + std::to_string(status_.objects) +
-                                      " objects; they stay until a second list is empty");
+    set_trouble(Trouble::Failing, "an empty list in place of " +
+                                      counted(status_.objects, "object") +
+                                      "; they stay until a second list is empty");
     wait(options_.confirmation_delay);
     return false;
   }

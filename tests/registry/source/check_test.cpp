@@ -61,14 +61,14 @@ TEST_F(CheckTest, WalksDirectoriesInOrder) {
             "b/c.yml:13: error: Service default/Bad: metadata.name: \"Bad\" is not a name of 1 "
             "to 63 lower-case letters, digits and inner hyphens\n"
             "b/d.json:1: warning: Namespace n: x: unknown field\n");
-  EXPECT_EQ(summary_.to_string(), "5 resources, 1 errors, 1 warnings");
+  EXPECT_EQ(summary_.to_string(), "5 resources, 1 error, 1 warning");
   EXPECT_EQ(summary_.exit_status(), 1);
 }
 
 TEST_F(CheckTest, GoodFilesExitWithZero) {
   write("a.txt", headless_service("a"));
   EXPECT_EQ(check("/a.txt"), "") << "a file that is named is read whatever its name";
-  EXPECT_EQ(summary_.to_string(), "1 resources, 0 errors, 0 warnings");
+  EXPECT_EQ(summary_.to_string(), "1 resource, 0 errors, 0 warnings");
   EXPECT_EQ(summary_.exit_status(), 0);
 }
 
@@ -142,7 +142,7 @@ TEST_F(CheckTest, ALinkThatLeadsNowhereExitsWithTwo) {
   EXPECT_EQ(check(""),
             "b.yaml: error: the symbolic link has no target: Too many levels of symbolic links\n"
             "c.yaml: error: the symbolic link has no target: No such file or directory\n");
-  EXPECT_EQ(summary_.to_string(), "1 resources, 2 errors, 0 warnings");
+  EXPECT_EQ(summary_.to_string(), "1 resource, 2 errors, 0 warnings");
   EXPECT_EQ(summary_.exit_status(), 2);
 }
 
@@ -152,7 +152,7 @@ TEST_F(CheckTest, ADirectoryWithoutManifestsIsAWarning) {
   write(".hidden.yaml", headless_service("a"));
   write("notes.txt", "nonsense");
   check("");
-  EXPECT_EQ(summary_.to_string(), "0 resources, 0 errors, 1 warnings");
+  EXPECT_EQ(summary_.to_string(), "0 resources, 0 errors, 1 warning");
 }
 
 TEST_F(CheckTest, MoreDirectoriesThanASourceReadsAreAWarning) {
@@ -171,7 +171,7 @@ TEST_F(CheckTest, StrictMakesWarningsErrors) {
   write("a.yaml", headless_service("a") + "x: 1\n");
   EXPECT_EQ(check("", read_manifest, Strictness::WarningsAreErrors),
             "a.yaml:5: error: Service default/a: x: unknown field\n");
-  EXPECT_EQ(summary_.to_string(), "1 resources, 1 errors, 0 warnings");
+  EXPECT_EQ(summary_.to_string(), "1 resource, 1 error, 0 warnings");
   EXPECT_EQ(summary_.exit_status(), 1);
 }
 
@@ -244,7 +244,7 @@ TEST_F(CheckTest, SpecialUseNamesOfANameTableAreNeverAnswered) {
 TEST_F(CheckTest, UsesTheGivenReader) {
   write("ndsz.json", R"({"table": {"a.example.org": {"ips": ["10.0.0.1"]}}})");
   EXPECT_EQ(check("/ndsz.json", read_name_table), "");
-  EXPECT_EQ(summary_.to_string(), "1 resources, 0 errors, 0 warnings");
+  EXPECT_EQ(summary_.to_string(), "1 resource, 0 errors, 0 warnings");
 }
 
 }  // namespace

@@ -130,7 +130,7 @@ TEST_F(HeldWorkloadsTest, AFaultyResourceKeepsItsEarlierVersion) {
       push({{"shop/a.example", "a.example 123"}, {"shop/b.example", "b.example"}, {"shop/c", "!"}});
   EXPECT_EQ(difference.refusal,
             "shop/a.example: addresses[0]: has 3 octets; an IP address has 4 or 16; 1 more "
-            "resources are refused");
+            "resource is refused");
   EXPECT_EQ(all(), "ServiceEntry shop/a.example, ServiceEntry shop/b.example");
   EXPECT_EQ(held_.refused(), 2U);
   ASSERT_EQ(findings().size(), 2U);
