@@ -3,6 +3,7 @@
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -73,6 +74,39 @@ def test_the_usage_of_each_command_and_the_manual_page_agree():
             assert line.strip().replace("-", "\\-") + "\n" in section["EXAMPLES"], line
         assert [f"{number}: {text}." for number, text in re.findall(r"^  (\d+) +(.*)", ends, re.M)] == [
             line for line in statuses[command].splitlines() if line != ".br"], command
+
+
+COMPLETION = ROOT / "conf" / "debian"
+
+
+def completed_by(shell):
+    """The options of each command in the completion for `shell`; tests/e2e/test_package.py runs that for bash."""
+    text = (COMPLETION / f"meshdnsd.{shell}-completion").read_text()
+    if shell == "fish":
+        found = {command: {"--help"} for command in re.findall(r"__fish_use_subcommand -a (\S+)", text)}
+        for command, option in re.findall(r"'__fish_seen_subcommand_from (\S+)' -l (\S+)", text):
+            found[command].add("--" + option)
+        return found
+    cases = re.findall(r"^        ([a-z-]+)\)\n          _arguments \\\n(.*?);;$", text, re.M | re.S)
+    assert [command for command, _ in cases] == re.findall(r"^    '([a-z-]+):", text, re.M)
+    return {command: set(re.findall(r"'\*?(--[a-z-]+)\[", specs)) for command, specs in cases}
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_shells_complete_every_command_and_option(shell):
+    commands = re.findall(r"^  ([a-z-]+) ", run_tool("--help").stdout.split("Subcommands:")[1], re.M)
+    usages = {command: run_tool(command, "--help").stdout.split("Examples:")[0] for command in commands}
+    assert completed_by(shell) == {command: set(re.findall(r"--[a-z-]+", usage)) for command, usage in usages.items()}
+
+
+@pytest.mark.parametrize("shell, words", [("zsh", ["-n", COMPLETION / "meshdnsd.zsh-completion"]), (
+    "fish", ["-c", f'source {COMPLETION}/meshdnsd.fish-completion; complete -C "meshdnsd log-level w"'])])
+def test_the_shell_itself_takes_its_completion(shell, words):
+    if not shutil.which(shell):
+        pytest.skip(f"{shell} is not installed")
+    done = subprocess.run([shell, *words], capture_output=True, text=True, check=False, timeout=seconds(20))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert shell == "zsh" or done.stdout.startswith("warn")
 
 
 def test_check_has_the_exit_codes_of_the_contract(tmp_path):

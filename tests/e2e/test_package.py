@@ -227,6 +227,8 @@ def test_its_manual_pages_are_well_formed_and_explain_every_key(root):
 
 
 def test_completes_its_commands(root):
+    for shell, path in (("zsh", "zsh/vendor-completions/_meshdnsd"), ("fish", "fish/vendor_completions.d/meshdnsd.fish")):
+        assert (root / "usr/share" / path).read_text() == (ROOT / "conf" / "debian" / f"meshdnsd.{shell}-completion").read_text()
     script = root / "usr/share/bash-completion/completions/meshdnsd"
 
     def complete(*words):
