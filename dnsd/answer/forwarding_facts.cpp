@@ -23,13 +23,22 @@ std::string describe_content(const CachedMessage& message) {
   return text;
 }
 
+// " (answered 12 s ago by 10.0.0.53:53 over UDP)"; empty: no server answered.
+std::string describe_origin(const CachedMessage& message, Millis now) {
+  if (message.server().empty()) return {};
+  if (message.carrier() == Carrier::SavedCache)
+    return fmt::format(" (answered before the start by {})", message.server());
+  const std::string_view carrier = to_string(message.carrier());
+  return fmt::format(" (answered {} s ago by {}{}{})", message.age_at(now), message.server(),
+                     carrier.empty() ? "" : " over ", carrier);
+}
+
 }  // namespace
 
 std::string describe_entry(const Cache::Entry& entry, Millis now) {
   if (!entry.message) return "none; an upstream server is asked";
   const std::string content = describe_content(*entry.message);
-  const std::string_view server = entry.message->server();
-  const std::string from = server.empty() ? "" : fmt::format(" (from {})", server);
+  const std::string from = describe_origin(*entry.message, now);
   if (now < entry.fresh_until)
     return fmt::format("{}, for {} more{}", content, seconds(entry.fresh_until - now), from);
   const std::string past =

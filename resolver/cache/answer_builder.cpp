@@ -169,6 +169,7 @@ class Builder {
         parts_(CacheKey(answer.question, answer.dnssec_ok, answer.checking_disabled)) {
     parts_.received_at = now;
     parts_.server = answer.server;
+    parts_.carrier = answer.carrier;
   }
 
   std::expected<MessageRef, UnusableAnswer> build();
@@ -257,7 +258,8 @@ std::expected<MessageRef, UnusableAnswer> Builder::build() {
   }
   if (is_cut_ && answer_.dnssec_ok)
     return unusable("a signed set of more than " + std::to_string(kMaxRecordsPerSet) + " records");
-  parts_.authentic_data = answer_.trusted && response.authentic_data;
+  // AD is to be believed on a secure link alone (RFC 4035, section 4.9.3).
+  parts_.authentic_data = answer_.carrier == Carrier::Tls && response.authentic_data;
   if (!response.extended_errors.empty()) {
     parts_.has_ede = true;
     parts_.ede = static_cast<wire::Ede>(response.extended_errors.front().first);

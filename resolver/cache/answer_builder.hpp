@@ -38,8 +38,7 @@ struct UpstreamAnswer {
   // As it was spelled to the upstream: its odd case (0x20) is taken out of names that repeat it.
   std::string_view sent_name;
   const wire::ResponseMessage& response;
-  // It came over a link on which AD can be believed (RFC 4035, section 4.9.3).
-  bool trusted = false;
+  Carrier carrier = Carrier::Unknown;
   // The server that sent it (UpstreamServer::to_string()).
   std::string_view server = {};
 };

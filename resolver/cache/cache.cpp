@@ -253,6 +253,7 @@ Result<std::size_t> Cache::load(std::span<const std::uint8_t> block, std::int64_
                                        .checking_disabled = (flags & 2u) != 0,
                                        .sent_name = {},
                                        .response = *response,
+                                       .carrier = Carrier::SavedCache,
                                        .server = server},
                                       rules, now);
     if (!message || (*message)->kind() != MessageKind::Positive) continue;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <new>
 
+#include "registry/base/enum_text.hpp"
 #include "registry/base/hash.hpp"
 #include "registry/base/host_name.hpp"
 #include "resolver/cache/denied_answers.hpp"
@@ -139,6 +140,10 @@ CachedMessage::Variant CachedMessage::variant() const {
           .is_of_all_types = (at[4] & kNameErrorFlag) != 0};
 }
 
+std::string_view to_string(Carrier carrier) {
+  return enum_text<Carrier::SavedCache>(carrier, {"", "UDP", "TCP", "TLS", ""});
+}
+
 MessageRef CachedMessage::create(const MessageParts& parts) {
   const std::size_t question_end = wire::kHeaderSize + parts.key.bytes().size() - 1;
   assert(parts.message.empty() || parts.message.size() >= question_end);
@@ -178,6 +183,7 @@ CachedMessage::CachedMessage(const MessageParts& parts, std::size_t allocated)
       ede_text_size_(static_cast<std::uint8_t>(
           parts.has_ede ? std::min<std::size_t>(parts.ede_text.size(), 255) : 0)),
       alias_count_(static_cast<std::uint16_t>(parts.aliases.size())),
+      carrier_(parts.carrier),
       has_ede_(parts.has_ede),
       authentic_data_(parts.authentic_data),
       unreachable_(parts.unreachable),

@@ -83,6 +83,11 @@ enum class MessageKind : std::uint8_t {
 
 enum class Freshness : std::uint8_t { Fresh, Stale };
 
+// Says how a message came: over a protocol, or with the saved cache of an earlier run.
+enum class Carrier : std::uint8_t { Unknown, Udp, Tcp, Tls, SavedCache };
+// "UDP"; empty: it was none of the protocols.
+std::string_view to_string(Carrier carrier);
+
 // The buffer for a reply.
 struct ReplyFrame {
   // Holds the query's own datagram at its front (the usual case), or any other memory.
@@ -138,6 +143,7 @@ class CachedMessage final : public RefCounted {
   std::string_view server() const {
     return {tail() + (allocated_ - sizeof(CachedMessage) - server_size_), server_size_};
   }
+  Carrier carrier() const { return carrier_; }
   std::uint16_t answer_count() const { return answer_count_; }
   // RFC 8914; nullopt-like: has_ede() says whether there is one.
   bool has_ede() const { return has_ede_; }
@@ -175,6 +181,7 @@ class CachedMessage final : public RefCounted {
   wire::Type record_type(std::size_t index) const;
   // In wire form; names in it may be compressed.
   std::string_view record_data(std::size_t index) const;
+  std::uint32_t age_at(Millis now) const;  // whole seconds
   // Returns the TTL that a client gets now, in seconds.
   std::uint32_t record_ttl(std::size_t index, Millis now, Freshness freshness) const;
 
@@ -229,7 +236,6 @@ class CachedMessage final : public RefCounted {
   std::uint16_t pointer(std::size_t index) const { return offset(record_count() + index); }
   std::uint16_t offset(std::size_t index) const;
   std::vector<std::uint8_t> assemble(Millis now, Freshness freshness) const;
-  std::uint32_t age_at(Millis now) const;  // whole seconds
   std::size_t record_end(std::size_t index) const;
   std::size_t record_begin(std::size_t index) const;
   // Each takes the place of the first record; record offsets count from the message's first octet.
@@ -259,6 +265,7 @@ class CachedMessage final : public RefCounted {
   MessageKind kind_;
   std::uint8_t ede_text_size_;
   std::uint16_t alias_count_;
+  Carrier carrier_;
   bool has_ede_ : 1;
   bool authentic_data_ : 1;
   bool unreachable_ : 1;
@@ -317,6 +324,7 @@ struct MessageParts {
   wire::Ede ede = wire::Ede::Other;
   std::string ede_text;     // cut to 255 octets
   std::string_view server;  // that it came from; empty = none
+  Carrier carrier = Carrier::Unknown;
 
   // Header (not used), question, records: offsets count from its first octet.
   std::vector<std::uint8_t> message;

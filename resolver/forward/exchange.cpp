@@ -237,8 +237,11 @@ void Exchange::on_response(std::span<const std::uint8_t> message, bool stream) {
     return fault(ExchangeFault::Malformed, response.error().message);
   }
   if (!check_cookie(*response, message, stream)) return;
+  carrier_ = upstream_->server().transport == UpstreamTransport::Tls ? Carrier::Tls
+             : stream                                                ? Carrier::Tcp
+                                                                     : Carrier::Udp;
   // The time of a new connection says nothing about a query over UDP.
-  const bool measured = !stream || upstream_->server().transport == UpstreamTransport::Tls;
+  const bool measured = carrier_ != Carrier::Tcp;
   const bool recovered = state.note_reply(upstream_->reactor_.now(), measured ? rtt_us() : 0);
   replied_ = true;
   if (recovered && listener_) listener_.get()->on_recovery();

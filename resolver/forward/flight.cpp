@@ -273,9 +273,8 @@ void Flight::on_reply(Exchange& exchange, const wire::ResponseMessage& response)
   Try& attempt = try_of(exchange);
   const std::string& name = exchange.upstream().name();
   const std::string sent_name(exchange.sent_name());
-  const bool trusted = exchange.upstream().server().transport == UpstreamTransport::Tls;
   auto message = build_answer({question_.question, question_.dnssec_ok, question_.checking_disabled,
-                               sent_name, response, trusted, name},
+                               sent_name, response, exchange.carrier(), name},
                               rules_, reactor_.now());
   if (message) return finish(std::move(*message), name);
 

@@ -237,6 +237,8 @@ class Exchange final : public Recycled<Exchange>, public Retirable, private Sock
   void note_timeout() { unanswered_ = true; }
   // False: what was last to be sent was lost here, since the system's buffers are full.
   bool was_sent() const { return sent_; }
+  // Says how the reply came.
+  Carrier carrier() const { return carrier_; }
   // Something came from the upstream, be it only that the answer is too long for UDP.
   bool has_replied() const { return replied_; }
 
@@ -299,6 +301,7 @@ class Exchange final : public Recycled<Exchange>, public Retirable, private Sock
   bool sent_ = false;
   bool unanswered_ = false;
   bool replied_ = false;
+  Carrier carrier_ = Carrier::Unknown;
 };
 
 }  // namespace meshdns::dnsd

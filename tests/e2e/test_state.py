@@ -240,7 +240,7 @@ def test_cached_answers_of_servers_that_are_asked_no_more_are_not_used(workspace
     daemon.wait_for_log(f'upstream servers in use.*servers="?{old.server}"? from=upstream.servers zones=none')
     assert daemon.ask("db.corp.test.").addresses() == ["203.0.113.9"]
     assert daemon.ask("www.example.test.").addresses() == ["192.0.2.1"]
-    assert f"(from {old.server})" in str(daemon.ask("db.corp.test.", "TXT", rdclass="CH"))
+    assert f" s ago by {old.server} over UDP)" in str(daemon.ask("db.corp.test.", "TXT", rdclass="CH"))
     daemon.stop()
     workspace.forget(daemon)
     daemon = workspace.daemon(zoned, upstreams=[old])
@@ -249,6 +249,7 @@ def test_cached_answers_of_servers_that_are_asked_no_more_are_not_used(workspace
     assert daemon.ask("db.corp.test.").addresses() == ["10.1.2.3"]
     assert daemon.ask("www.example.test.").addresses() == ["192.0.2.1"]
     assert not [r for r in old.received()[asked:] if r.name == "www.example.test."]
+    assert f"(answered before the start by {old.server})" in str(daemon.ask("www.example.test.", "TXT", rdclass="CH"))
 
 
 @pytest.mark.parametrize("damage", [b"", b"garbage" * 1000, None])

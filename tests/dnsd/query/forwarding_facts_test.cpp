@@ -18,8 +18,8 @@ UpstreamStatus server(std::string name) {
   return status;
 }
 
-MessageRef message(const std::vector<std::string>& answer,
-                   wire::Rcode rcode = wire::Rcode::NoError) {
+MessageRef message(const std::vector<std::string>& answer, wire::Rcode rcode = wire::Rcode::NoError,
+                   std::string_view server = {}, Carrier carrier = Carrier::Unknown) {
   const wire::Question question{*wire::name_from_text("www.example.org."), wire::Type::A,
                                 wire::Class::In};
   wire::ResponseMessage response;
@@ -28,8 +28,12 @@ MessageRef message(const std::vector<std::string>& answer,
   response.question_name = question.name;
   for (const auto& line : answer) response.answer.push_back(record_from(line));
   if (answer.empty()) response.authority.push_back(record_from(". 30 SOA ns.example."));
-  return *build_answer({.question = question, .sent_name = question.name, .response = response}, {},
-                       kNow);
+  return *build_answer({.question = question,
+                        .sent_name = question.name,
+                        .response = response,
+                        .carrier = carrier,
+                        .server = server},
+                       {}, kNow);
 }
 
 std::string cached(const Cache::Entry& entry) {
@@ -102,6 +106,26 @@ TEST(ForwardingFactsTest, TellWhatTheCacheHolds) {
   EXPECT_EQ(cached({.message = build_failure(key, {.text = "no upstream answers"}, kNow),
                     .fresh_until = kNow + 5'000}),
             "SERVFAIL (no upstream answers), for 5 s more");
+}
+
+TEST(ForwardingFactsTest, TellWhoAnsweredAndWhen) {
+  const auto answered = [](Carrier carrier, Millis ago) {
+    const MessageRef from = message({"www.example.org. 60 A 192.0.2.1"}, wire::Rcode::NoError,
+                                    "192.0.2.53:53", carrier);
+    const Millis now = kNow + ago;
+    const Cache::Entry entry{
+        .message = from, .fresh_until = kNow + 60'000, .kept_until = kNow + 100'000};
+    return forwarding_facts({}, {}, entry, now).cached;
+  };
+  EXPECT_EQ(answered(Carrier::Udp, 12'900),
+            "1 record, for 48 s more (answered 12 s ago by 192.0.2.53:53 over UDP)");
+  EXPECT_EQ(answered(Carrier::Tcp, 0),
+            "1 record, for 60 s more (answered 0 s ago by 192.0.2.53:53 over TCP)");
+  EXPECT_EQ(answered(Carrier::Tls, 70'000),
+            "1 record, expired 10 s ago, kept for 30 s more: answered stale if no upstream answers "
+            "(answered 70 s ago by 192.0.2.53:53 over TLS)");
+  EXPECT_EQ(answered(Carrier::SavedCache, 5'000),
+            "1 record, for 55 s more (answered before the start by 192.0.2.53:53)");
 }
 
 }  // namespace

@@ -201,12 +201,12 @@ TEST(AnswerBuilderTest, NameErrorWithDataStaysANameErrorAndIsNotCached) {
 TEST(AnswerBuilderTest, PassesAdOfTrustedLinksOnly) {
   auto from = response(question("a.example.org."), {"a.example.org. 300 A 192.0.2.1"});
   from.authentic_data = true;
-  for (const bool trusted : {false, true}) {
-    const auto message = build_answer({from.question, false, false, {}, from, trusted}, {}, kNow);
+  for (const Carrier carrier : {Carrier::Udp, Carrier::Tcp, Carrier::Tls, Carrier::SavedCache}) {
+    const auto message = build_answer({from.question, false, false, {}, from, carrier}, {}, kNow);
     ASSERT_TRUE(message);
     EXPECT_EQ(whole_reply(*message, "a.example.org.", Type::A, {.edns = true, .dnssec_ok = true})
                   .authentic_data,
-              trusted);
+              carrier == Carrier::Tls);
     EXPECT_FALSE(whole_reply(*message, "a.example.org.").authentic_data) << "not asked for";
   }
 }

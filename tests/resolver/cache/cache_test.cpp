@@ -453,6 +453,7 @@ TEST_F(CacheTest, SavesTheServerOfEachAnswer) {
   const MessageRef found = next.find(CacheKey(question("b.example.org."), false, false), kStart);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->server(), "10.0.0.2:53");
+  EXPECT_EQ(found->carrier(), Carrier::SavedCache);
 }
 
 TEST_F(CacheTest, SaysStaleInAnExtendedError) {
