@@ -447,7 +447,7 @@ void Daemon::housekeep() {
   history_.observe(workers_.totals(), engine_.forwarding->upstreams, now);
   workers_.fade_failing_names();
   watch_reach(now);
-  health_.look(now, reloader_.path(), kernel_.trouble());
+  health_.look(now, reloader_.path(), kernel_.trouble(), history_.latency);
   publish_health();
   supervisor_.set_status(health_.status_line());
 }

@@ -7,9 +7,12 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <functional>
 #include <iterator>
+#include <numeric>
 #include <utility>
 
 #include "registry/base/counted.hpp"
@@ -19,7 +22,7 @@ namespace meshdns::dnsd {
 namespace {
 
 // Effects of several problems.
-constexpr const char* kUnlessCached = " are not answered, unless they are in the cache";
+constexpr const char* kUnlessCached = "unless they are in the cache";
 constexpr const char* kNotSaved = "the state is not saved for the next start";
 
 void note_unreadable(std::vector<Problem>& troubles, const char* key, const std::string& file) {
@@ -40,18 +43,24 @@ std::string why_useless(const UpstreamServer& server, std::span<const UpstreamSt
   return {};
 }
 
-// `names`: those that the servers are for, "names below corp.example".
-void note_useless(std::vector<Problem>& troubles, const std::string& zone, const std::string& names,
-                  const std::vector<UpstreamServer>& servers,
+// The upstream servers of one zone.
+struct ForwardedZone {
+  std::string label;  // "upstream.zones corp.example"
+  std::string names;  // those that the servers are for, "names below corp.example"
+  const std::vector<UpstreamServer>& servers;
+};
+
+void note_useless(std::vector<Problem>& troubles, const ForwardedZone& zone,
                   std::span<const UpstreamStatus> statuses) {
   std::string reasons;
-  for (const UpstreamServer& server : servers) {
+  for (const UpstreamServer& server : zone.servers) {
     const std::string why = why_useless(server, statuses);
     if (why.empty()) return;
     reasons += (reasons.empty() ? "" : "; ") + why;
   }
   if (!reasons.empty())
-    troubles.push_back({zone + ": no server answers: " + reasons, names + kUnlessCached});
+    troubles.push_back({zone.label + ": no server answers: " + reasons,
+                        zone.names + " are not answered, " + kUnlessCached});
 }
 
 // The names whose servers are those of the zone: another one may lie below it.
@@ -59,6 +68,21 @@ std::string names_below(const std::string& zone, const UpstreamConfig& upstream)
   const bool is_divided = std::ranges::any_of(
       upstream.zones, [&](const auto& other) { return other.first.ends_with("." + zone); });
   return "names below " + zone + (is_divided ? " that are in no other zone of upstream.zones" : "");
+}
+
+std::string outside_names(const UpstreamConfig& upstream) {
+  return upstream.zones.empty() || upstream.zones.contains("")
+             ? "names outside the mesh"
+             : "names outside the mesh that are in no zone of upstream.zones";
+}
+
+template <typename Visit>
+void for_each_zone(const UpstreamConfig& upstream, const Visit& visit) {
+  visit(ForwardedZone{"upstream", outside_names(upstream), upstream.servers});
+  for (const auto& [zone, servers] : upstream.zones)
+    visit(ForwardedZone{"upstream.zones " + (zone.empty() ? "." : zone),
+                        zone.empty() ? outside_names(upstream) : names_below(zone, upstream),
+                        servers});
 }
 
 std::string changes_of(const std::string& source) {
@@ -83,19 +107,83 @@ std::vector<Problem> file_troubles(const Config& config, const std::string& conf
 
 std::vector<Problem> upstream_troubles(const UpstreamConfig& upstream,
                                        std::span<const UpstreamStatus> statuses) {
-  const std::string outside = upstream.zones.empty() || upstream.zones.contains("")
-                                  ? "names outside the mesh"
-                                  : "names outside the mesh that are in no zone of upstream.zones";
   std::vector<Problem> troubles;
   if (upstream.servers.empty() && !upstream.zones.contains(""))
     troubles.push_back(
         {"upstream: neither upstream.servers nor /etc/resolv.conf names a server whose address is "
          "known",
-         outside + kUnlessCached});
-  note_useless(troubles, "upstream", outside, upstream.servers, statuses);
-  for (const auto& [zone, servers] : upstream.zones)
-    note_useless(troubles, "upstream.zones " + (zone.empty() ? "." : zone),
-                 zone.empty() ? outside : names_below(zone, upstream), servers, statuses);
+         outside_names(upstream) + " are not answered, " + kUnlessCached});
+  for_each_zone(upstream,
+                [&](const ForwardedZone& zone) { note_useless(troubles, zone, statuses); });
+  return troubles;
+}
+
+namespace {
+
+// The answers of several servers together.
+struct ZoneLatency {
+  LatencyWindow::Buckets buckets{};
+  std::uint64_t answers = 0;
+  double median_ms = 0;
+  std::string slow_servers;  // "10.0.0.53:53, 10.0.1.53:53"
+};
+
+ZoneLatency latency_of(const ForwardedZone& zone, std::span<const UpstreamStatus> statuses,
+                       const LatencyWindow& latency) {
+  ZoneLatency sum;
+  for (const UpstreamServer& server : zone.servers) {
+    const auto status = std::ranges::find(statuses, server.to_string(), &UpstreamStatus::name);
+    if (status == statuses.end()) continue;
+    const LatencyWindow::Buckets recent = latency.recent(*status);
+    std::ranges::transform(sum.buckets, recent, sum.buckets.begin(), std::plus());
+    if (quantile_ms(recent, 0.5) > SlowZones::kSlowMs)
+      sum.slow_servers += (sum.slow_servers.empty() ? "" : ", ") + status->name;
+  }
+  sum.answers = std::accumulate(sum.buckets.begin(), sum.buckets.end(), std::uint64_t{0});
+  sum.median_ms = quantile_ms(sum.buckets, 0.5);
+  return sum;
+}
+
+// The largest bound of the histogram that half of the answers exceed: "0.5 s", "1 s".  The text
+// changes less often than the median.
+std::string exceeded_bound(double median_ms) {
+  double bound = SlowZones::kSlowMs;
+  while (2 * bound < median_ms) bound *= 2;
+  return bound == SlowZones::kSlowMs ? "0.5 s" : std::to_string(std::lround(bound / 1024)) + " s";
+}
+
+}  // namespace
+
+SlowZones::Change SlowZones::observe(const UpstreamConfig& upstream,
+                                     std::span<const UpstreamStatus> statuses,
+                                     const LatencyWindow& latency, Time now) {
+  Change change;
+  std::map<std::string, Slow> before = std::exchange(slow_, {});
+  for_each_zone(upstream, [&](const ForwardedZone& zone) {
+    const ZoneLatency recent = latency_of(zone, statuses, latency);
+    const auto known = before.find(zone.label);
+    const bool was_slow = known != before.end();
+    Slow slow = was_slow ? std::move(known->second) : Slow{};
+    if (recent.median_ms > (was_slow ? kQuickMs : kSlowMs) &&
+        recent.answers >= (was_slow ? 1 : kMinAnswers))
+      slow.until = now + kCalm;
+    if (recent.median_ms > kSlowMs)
+      slow.problem = {zone.label + ": slow: half of the answers take more than " +
+                          exceeded_bound(recent.median_ms) + ": " + recent.slow_servers,
+                      zone.names + " are answered slowly, " + kUnlessCached};
+    if (slow.until <= now) {
+      if (was_slow) change.ended.push_back(zone.label);
+      return;
+    }
+    if (!was_slow) change.begun.push_back(slow.problem);
+    slow_.emplace(zone.label, std::move(slow));
+  });
+  return change;
+}
+
+std::vector<Problem> SlowZones::troubles() const {
+  std::vector<Problem> troubles;
+  for (const auto& [label, slow] : slow_) troubles.push_back(slow.problem);
   return troubles;
 }
 
@@ -211,7 +299,8 @@ void DaemonHealth::add_engine(Readiness& readiness) const {
                         "allocated addresses may differ after the next start"});
 }
 
-void DaemonHealth::look(Time now, const std::string& config_file, const std::string& kernel) {
+void DaemonHealth::look(Time now, const std::string& config_file, const std::string& kernel,
+                        const LatencyWindow& latency) {
   look_for_refused_pods(now);
   troubles_.clear();
   if (!refused_pods_.trouble().empty())
@@ -221,6 +310,8 @@ void DaemonHealth::look(Time now, const std::string& config_file, const std::str
   if (std::string refused = refused_objects(engine_.feed.findings()); !refused.empty())
     troubles_.push_back(
         {std::move(refused), "objects with errors are not in use, or not as written"});
+  look_for_slow_zones(upstreams, latency, now);
+  std::ranges::move(slow_zones_.troubles(), std::back_inserter(troubles_));
   std::ranges::move(file_troubles(engine_.config, config_file, engine_.kept.path()),
                     std::back_inserter(troubles_));
   if (const std::string trouble = engine_.kept.status().trouble; !trouble.empty())
@@ -248,6 +339,15 @@ void DaemonHealth::look_for_refused_pods(Time now) {
   if (was_well && !refused_pods_.trouble().empty())
     engine_.log.warn("server.allow refuses Pods",
                      {{"reason", std::string_view(refused_pods_.trouble())}});
+}
+
+void DaemonHealth::look_for_slow_zones(std::span<const UpstreamStatus> statuses,
+                                       const LatencyWindow& latency, Time now) {
+  const SlowZones::Change change = slow_zones_.observe(upstream_, statuses, latency, now);
+  for (const Problem& problem : change.begun)
+    engine_.log.warn("upstream servers answer slowly", {{"reason", problem.reason}});
+  for (const std::string& zone : change.ended)
+    engine_.log.info("upstream servers answer in time again", {{"zone", zone}});
 }
 
 }  // namespace meshdns::dnsd

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "dnsd/admin/load_history.hpp"
 #include "dnsd/admin/published_health.hpp"
 #include "dnsd/config/config.hpp"
 #include "dnsd/mesh/engine.hpp"
@@ -30,6 +31,40 @@ std::vector<Problem> file_troubles(const Config& config, const std::string& conf
 // errors.  `statuses`: of the servers in use.
 std::vector<Problem> upstream_troubles(const UpstreamConfig& upstream,
                                        std::span<const UpstreamStatus> statuses);
+
+// Finds the zones whose upstream servers answer slowly: half of the answers of all its servers take
+// longer than kSlowMs.  Few answers prove nothing.  Such a zone is slow until half of the answers
+// have taken less than kQuickMs, or none has come, for kCalm: servers near the limit do not come
+// and go.  Control thread.
+class SlowZones {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  // Bounds of the histogram, so that the share above them is exact.
+  static constexpr double kSlowMs = 512;
+  static constexpr double kQuickMs = 256;
+  static constexpr std::uint64_t kMinAnswers = 10;  // in the time that `latency` covers
+  static constexpr std::chrono::seconds kCalm{60};
+
+  // The zones that were found, and the labels of those that are slow no more.
+  struct Change {
+    std::vector<Problem> begun;
+    std::vector<std::string> ended;
+  };
+  // Call every second or so.  `statuses`: of the servers in use.
+  Change observe(const UpstreamConfig& upstream, std::span<const UpstreamStatus> statuses,
+                 const LatencyWindow& latency, Time now);
+
+  // Sorted by the labels of the zones.
+  std::vector<Problem> troubles() const;
+
+ private:
+  struct Slow {
+    Problem problem;
+    Time until;
+  };
+
+  std::map<std::string, Slow> slow_;  // by the label
+};
 
 // The objects that are not in use because of an error, or in an older version; empty = none.
 std::string refused_objects(const std::map<std::string, std::vector<registry::Finding>>& findings);
@@ -82,7 +117,8 @@ class DaemonHealth {
 
   // Call every second: looks for problems of files, upstream servers and objects.  `kernel`: the
   // problem of answers in the kernel; empty: none.
-  void look(Time now, const std::string& config_file, const std::string& kernel);
+  void look(Time now, const std::string& config_file, const std::string& kernel,
+            const LatencyWindow& latency);
   // Hands the answers of /healthz and /readyz to the admin server's thread.  Call whenever one of
   // them may have changed.
   void publish(Complaints complaints);
@@ -96,11 +132,14 @@ class DaemonHealth {
  private:
   void add_engine(Readiness& readiness) const;
   void look_for_refused_pods(Time now);
+  void look_for_slow_zones(std::span<const UpstreamStatus> statuses, const LatencyWindow& latency,
+                           Time now);
 
   const Engine& engine_;
   const UpstreamConfig& upstream_;
   PublishedHealth board_;
   RefusedPods refused_pods_;
+  SlowZones slow_zones_;
   std::vector<Problem> troubles_;  // as of the last look
 };
 

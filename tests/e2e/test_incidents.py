@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each incident of docs/incidents.md, staged against the daemon, is explained by the lines that the page shows."""
 
+import contextlib
+import itertools
 import re
 import socket
 import subprocess
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import dns.message
 import pytest
@@ -138,7 +142,6 @@ def test_a_degraded_daemon(start, workspace, staged):
 
 UPSTREAMS = {
     "A dead upstream server": {"drop": True},
-    "A slow upstream server": {"delay": 0.3},
     "A lying upstream server": {"forge": "wrong_id", "then": True},
     "An upstream server that answers nothing but SERVFAIL": {"rcode": "SERVFAIL"},
     "An upstream server that answers nothing but REFUSED": {"rcode": "REFUSED"},
@@ -152,6 +155,32 @@ def test_an_upstream_server(start, title, staged):
     for number in range(6):  # one failure proves little to the daemon
         daemon.ask(f"h{number}.example.net.")
     staged(daemon, "www.example.net.").check(title)
+
+
+@contextlib.contextmanager
+def asking(daemon, clients):
+    """So many clients that ask for new names all the time: what the daemon says of the last minute stays."""
+    is_over = threading.Event()
+
+    def ask(client):
+        for number in itertools.count():
+            if is_over.is_set():
+                return
+            daemon.ask(f"h{number}.c{client}.example.net.")
+    with ThreadPoolExecutor(clients) as pool:
+        asked = [pool.submit(ask, client) for client in range(clients)]
+        try:
+            yield
+        finally:
+            is_over.set()
+    for client in asked:
+        client.result()
+
+
+def test_a_slow_upstream_server(start, staged):
+    daemon = start(records=["*.example.net. 300 A 192.0.2.1"], rules=[{"delay": 0.7}])
+    with asking(daemon, 12):
+        staged(daemon, "www.example.net.").check("A slow upstream server")
 
 
 def test_a_wrong_export_to(start, staged):

@@ -3,10 +3,11 @@
 
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 import dns.edns
 
-from harness.daemon import merge
+from harness.daemon import merge, run_tool
 from harness.ports import free_port
 from harness.preset import ONE_THREAD
 from harness.waiting import eventually
@@ -62,6 +63,25 @@ def test_upstream_servers_that_only_fail_are_told_until_they_answer(workspace):
     assert daemon.ask("www.good.example.").addresses() == ["192.0.2.1"]
     eventually(lambda: degraded(daemon) == "")
     daemon.wait_for_log("upstream server answers without errors again")
+
+
+def test_upstream_servers_that_answer_slowly_are_told(workspace):
+    """Those of one zone: the names of all others are answered at once."""
+    slow = workspace.upstream(["*.corp.example. 300 A 192.0.2.9"], rules=[{"delay": 0.7}])
+    quick = workspace.upstream(["*.example.net. 300 A 192.0.2.1"])
+    daemon = workspace.daemon({**admin(), "upstream": {"zones": {"corp.example": [slow.server]}}}, upstreams=[quick])
+    names = [f"n{i}.{zone}." for zone in ("corp.example", "example.net") for i in range(20)]
+    with ThreadPoolExecutor(len(names)) as clients:
+        assert {answer.rcode for answer in clients.map(daemon.ask, names)} == {"NOERROR"}
+    reason = f"upstream.zones corp.example: slow: half of the answers take more than 0.5 s: {slow.server}"
+    eventually(lambda: degraded(daemon) == reason)
+    effect = "names below corp.example are answered slowly, unless they are in the cache"
+    assert daemon.get_json("/readyz")["effects"] == [effect] and metric(daemon, "meshdns_degraded") == [1.0]
+    assert run_tool("status", "--config", daemon.config_path).stdout.splitlines()[:2] == [f"degraded: {effect}", f"  {reason}"]
+    shown = {upstream["server"]: upstream["medianMs"] for upstream in daemon.get_json("/upstreams")}
+    assert shown[slow.server] > 512 > shown[quick.server]
+    daemon.wait_for_log(f'upstream servers answer slowly reason="{reason}"')
+    assert len([line for line in daemon.process.log_lines() if "answer slowly" in line]) == 1
 
 
 def test_an_upstream_server_that_is_away_is_told(workspace):

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -120,6 +121,96 @@ TEST(UpstreamTroublesTest, AreNotTheServersThatWereNeverAsked) {
   UpstreamConfig config;
   config.servers = {server("198.51.100.1")};
   EXPECT_THAT(reasons(upstream_troubles(config, statuses())), IsEmpty());
+}
+
+class SlowZonesTest : public testing::Test {
+ protected:
+  using Time = SlowZones::Time;
+
+  // The server gives so many more answers of this bucket: 11 is up to 512 ms, 12 up to 1,024 ms.
+  void answer(const std::string& name, std::size_t bucket, std::uint64_t count) {
+    auto found = std::ranges::find(statuses_, name, &UpstreamStatus::name);
+    if (found == statuses_.end()) {
+      statuses_.emplace_back().name = name;
+      found = statuses_.end() - 1;
+    }
+    found->latency[bucket] += count;
+  }
+  // Looks every second for so long; the labels of zones that began and ended to be slow.
+  std::vector<std::string> look(std::chrono::seconds time = std::chrono::seconds(1)) {
+    std::vector<std::string> told;
+    for (const Time end = now_ + time; now_ < end;) {
+      now_ += std::chrono::seconds(1);
+      if (latency_.is_due(now_)) latency_.observe(statuses_, now_);
+      const auto change = zones_.observe(config_, statuses_, latency_, now_);
+      for (const Problem& problem : change.begun) told.push_back(problem.reason);
+      for (const std::string& zone : change.ended) told.push_back(zone + " has ended");
+    }
+    return told;
+  }
+  std::vector<std::string> troubles() const { return reasons(zones_.troubles()); }
+
+  UpstreamConfig config_;
+  std::vector<UpstreamStatus> statuses_;
+  LatencyWindow latency_;
+  SlowZones zones_;
+  Time now_{std::chrono::hours(1)};
+};
+
+TEST_F(SlowZonesTest, HaveHalfOfTheirAnswersLate) {
+  config_.servers = {server("192.0.2.1"), server("192.0.2.2")};
+  config_.zones["corp.example"] = {server("192.0.2.3")};
+  answer("192.0.2.1:53", 13, 9);
+  EXPECT_THAT(look(), IsEmpty()) << "few answers prove nothing";
+  answer("192.0.2.3:53", 11, 1'000);
+  EXPECT_THAT(look(), IsEmpty()) << "512 ms is not late";
+  answer("192.0.2.1:53", 13, 10);
+  EXPECT_THAT(look(), ElementsAre("upstream: slow: half of the answers take more than 1 s: "
+                                  "192.0.2.1:53"));
+  EXPECT_THAT(zones_.troubles().front().effect,
+              "names outside the mesh that are in no zone of upstream.zones are answered slowly, "
+              "unless they are in the cache");
+  EXPECT_THAT(look(), IsEmpty()) << "it is told once";
+  EXPECT_EQ(troubles().size(), 1U);
+}
+
+TEST_F(SlowZonesTest, AreNotThoseThatAskAnotherServerMostly) {
+  config_.servers = {server("192.0.2.1"), server("192.0.2.2")};
+  answer("192.0.2.1:53", 16, 400);
+  answer("192.0.2.2:53", 3, 500);
+  EXPECT_THAT(look(), IsEmpty());
+  answer("192.0.2.1:53", 12, 200);
+  EXPECT_EQ(look().size(), 1U);
+}
+
+TEST_F(SlowZonesTest, EndAMinuteAfterTheyAreQuick) {
+  config_.servers = {server("192.0.2.1")};
+  answer("192.0.2.1:53", 12, 10);
+  EXPECT_EQ(look().size(), 1U);
+  // In no time of five minutes it is quick: it is told neither of an end nor of another beginning.
+  for (int i = 0; i < 30; ++i) {
+    answer("192.0.2.1:53", i % 2 == 0 ? 11 : 12, 10);
+    EXPECT_THAT(look(std::chrono::seconds(10)), IsEmpty());
+  }
+  EXPECT_THAT(troubles(), ElementsAre("upstream: slow: half of the answers take more than 0.5 s: "
+                                      "192.0.2.1:53"));
+  answer("192.0.2.1:53", 10, 1'000);
+  EXPECT_THAT(look(std::chrono::seconds(59)), IsEmpty());
+  EXPECT_THAT(look(std::chrono::seconds(2)), ElementsAre("upstream has ended"));
+  EXPECT_THAT(troubles(), IsEmpty());
+}
+
+TEST_F(SlowZonesTest, EndWithTheirQueriesAndWithTheirZone) {
+  config_.zones["corp.example"] = {server("192.0.2.1")};
+  answer("192.0.2.1:53", 12, 10);
+  EXPECT_EQ(look().size(), 1U);
+  EXPECT_THAT(look(std::chrono::seconds(119)),
+              ElementsAre("upstream.zones corp.example has ended"));
+  answer("192.0.2.1:53", 12, 10);
+  EXPECT_EQ(look().size(), 1U);
+  config_.zones.clear();
+  EXPECT_THAT(look(), IsEmpty());
+  EXPECT_THAT(troubles(), IsEmpty());
 }
 
 // Each file alone, missing and there.
