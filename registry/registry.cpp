@@ -50,6 +50,12 @@ void Registry::for_each_selected(std::string_view ns, const Labels& selector,
     state_->workloads.for_each_selected(symbol, selector, visit);
 }
 
+std::vector<std::string> Registry::users_of_endpoint_name(std::string_view ns,
+                                                          std::string_view name) const {
+  const SymbolRef symbol = state_->symbols.find(ns);
+  return symbol ? state_->endpoint_names.users_of(symbol, name) : std::vector<std::string>();
+}
+
 const ResolvedName* Registry::resolved(std::string_view ns, std::string_view name) const {
   return state_->endpoint_names.find(ns, name);
 }

@@ -74,6 +74,8 @@ class Registry {
   // The endpoint names that services of a namespace use, and the namespaces that have any.
   std::vector<std::string> endpoint_names_of(std::string_view ns) const;
   std::vector<std::string> namespaces_with_endpoint_names() const;
+  // The hosts of the namespace that use an endpoint name.
+  std::vector<std::string> users_of_endpoint_name(std::string_view ns, std::string_view name) const;
   // Visits the WorkloadEntries and Pods of the namespace that `selector` selects.
   void for_each_selected(std::string_view ns, const Labels& selector,
                          const std::function<void(const Resource&)>& visit) const;

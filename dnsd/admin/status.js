@@ -16,6 +16,7 @@ const PATHS = {
 // Remedies by the beginning of a reason, with the path that tells more.
 const REMEDIES = [
   [/^upstream(:|\.zones)/, "Repair the server or the way to it, or add another to upstream.servers.", "upstreams"],
+  [/^endpoint names/, "Correct the names in spec.endpoints, or repair the servers that they are asked of.", "resolver?failing=yes"],
   [/^\d+ errors? in resources/, "Correct the objects: they are refused, or used in their last valid version.", "registry/findings"],
   [/^not bound/, "Free the address or choose another; the daemon tries again by itself.", "reload"],
   [/^config/, "Correct the configuration, and reload.", "reload"],

@@ -13,8 +13,10 @@
 #include <functional>
 #include <iterator>
 #include <numeric>
+#include <set>
 #include <utility>
 
+#include "dnsd/answer/answer_history.hpp"
 #include "registry/base/counted.hpp"
 #include "registry/base/printable.hpp"
 
@@ -187,6 +189,103 @@ std::vector<Problem> SlowZones::troubles() const {
   return troubles;
 }
 
+namespace {
+
+// Names whose hosts are looked for, and those that a text has.
+constexpr std::size_t kNamesLookedAt = 100;
+constexpr std::size_t kNamesShown = 3;
+
+std::int64_t unix_seconds_of(std::chrono::steady_clock::time_point then) {
+  const auto wall = std::chrono::system_clock::now() - (std::chrono::steady_clock::now() - then);
+  return std::chrono::floor<std::chrono::seconds>(wall).time_since_epoch().count();
+}
+
+// "gone.example.net of namespace shop (NXDOMAIN, since 2026-11-25T02:47:06Z); and 2 more"
+std::string names_text(const resolver::FailingNames& failing) {
+  std::string text;
+  const std::size_t shown = std::min(failing.first.size(), kNamesShown);
+  for (const resolver::FailingName& name : std::span(failing.first).first(shown)) {
+    text +=
+        (text.empty() ? "" : "; ") + name.host + " of namespace " + name.ns + " (" + name.reason;
+    if (name.since) text += ", since " + time_text(unix_seconds_of(*name.since));
+    text += ")";
+  }
+  return failing.count > shown ? text + "; and " + std::to_string(failing.count - shown) + " more"
+                               : text;
+}
+
+using Hosts = std::set<std::string>;
+
+// "api.example.org and 2 more hosts"
+std::string hosts_text(const Hosts& hosts) {
+  const std::string& first = *hosts.begin();
+  if (hosts.size() == 1) return first;
+  return first + " and " + std::to_string(hosts.size() - 1) +
+         (hosts.size() == 2 ? " more host" : " more hosts");
+}
+
+// Null: it has no such host any more.
+const registry::ServiceRecord* find_record(const registry::Snapshot& snapshot,
+                                           std::string_view host, std::string_view ns) {
+  const registry::HostEntry* const entry =
+      host.starts_with("*.") ? snapshot.find_wildcard(host.substr(2)) : snapshot.find_host(host);
+  if (entry == nullptr) return nullptr;
+  const auto found = std::ranges::find_if(
+      entry->records(),
+      [&](const registry::ServiceRecord* record) { return record->ns->text() == ns; });
+  return found == entry->records().end() ? nullptr : *found;
+}
+
+// Describes the answers of the hosts that use the names.
+std::string effect_of(const resolver::FailingNames& failing, const registry::Registry& registry) {
+  Hosts failed;
+  Hosts empty;
+  Hosts incomplete;
+  for (const resolver::FailingName& name : failing.first)
+    for (std::string& host : registry.users_of_endpoint_name(name.ns, name.host)) {
+      const auto* const record = find_record(*registry.current(), host, name.ns);
+      if (record == nullptr) continue;
+      Hosts& hosts = record->answer == registry::AnswerKind::Unresolvable ? failed
+                     : record->answer == registry::AnswerKind::NoAddress  ? empty
+                                                                          : incomplete;
+      hosts.insert(std::move(host));
+    }
+  std::string text;
+  const auto add = [&](std::string_view what, const Hosts& hosts, std::string_view lost) {
+    if (hosts.empty()) return;
+    if (!text.empty()) text += "; ";
+    text.append(what).append(hosts_text(hosts)).append(lost);
+  };
+  add("queries for ", failed, " get SERVFAIL");
+  add("queries for ", empty, " get no address");
+  add("answers for ", incomplete, " lack endpoints");
+  return text.empty() ? "some endpoints are missing" : text;
+}
+
+std::string stale_effect_of(const resolver::FailingNames& failing,
+                            const registry::Registry& registry) {
+  Hosts hosts;
+  for (const resolver::FailingName& name : failing.first)
+    for (std::string& host : registry.users_of_endpoint_name(name.ns, name.host))
+      hosts.insert(std::move(host));
+  return (hosts.empty() ? "some endpoints" : "answers for " + hosts_text(hosts)) +
+         " have old addresses";
+}
+
+}  // namespace
+
+std::vector<Problem> endpoint_troubles(const resolver::NameResolver& names,
+                                       const registry::Registry& registry) {
+  std::vector<Problem> troubles;
+  if (const auto failing = names.without_address(kNamesLookedAt); failing.count > 0)
+    troubles.push_back(
+        {"endpoint names: no address: " + names_text(failing), effect_of(failing, registry)});
+  if (const auto failing = names.with_old_addresses(kNamesLookedAt); failing.count > 0)
+    troubles.push_back({"endpoint names: old addresses: " + names_text(failing),
+                        stale_effect_of(failing, registry)});
+  return troubles;
+}
+
 std::string refused_objects(const std::map<std::string, std::vector<registry::Finding>>& findings) {
   std::size_t count = 0;
   const registry::Finding* first = nullptr;
@@ -307,6 +406,8 @@ void DaemonHealth::look(Time now, const std::string& config_file, const std::str
     troubles_.push_back({refused_pods_.trouble(), "queries of some Pods are refused"});
   const auto upstreams = engine_.forwarding->upstreams.status(uv_hrtime() / 1'000'000);
   std::ranges::move(upstream_troubles(upstream_, upstreams), std::back_inserter(troubles_));
+  std::ranges::move(endpoint_troubles(engine_.resolution.resolver(), engine_.registry),
+                    std::back_inserter(troubles_));
   if (std::string refused = refused_objects(engine_.feed.findings()); !refused.empty())
     troubles_.push_back(
         {std::move(refused), "objects with errors are not in use, or not as written"});

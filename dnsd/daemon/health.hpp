@@ -17,8 +17,10 @@
 #include "dnsd/mesh/engine.hpp"
 #include "registry/base/finding.hpp"
 #include "registry/base/ip_address.hpp"
+#include "registry/registry.hpp"
 #include "registry/snapshot/snapshot.hpp"
 #include "resolver/forward/upstream_state.hpp"
+#include "resolver/names/name_resolver.hpp"
 
 namespace meshdns::dnsd {
 
@@ -65,6 +67,11 @@ class SlowZones {
 
   std::map<std::string, Slow> slow_;  // by the label
 };
+
+// The endpoint names without an address, and those that are answered with old addresses: the first
+// of them with the last error, and the hosts that need them.
+std::vector<Problem> endpoint_troubles(const resolver::NameResolver& names,
+                                       const registry::Registry& registry);
 
 // The objects that are not in use because of an error, or in an older version; empty = none.
 std::string refused_objects(const std::map<std::string, std::vector<registry::Finding>>& findings);

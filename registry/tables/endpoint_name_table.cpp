@@ -209,12 +209,30 @@ void EndpointNameTable::unfollow(const NameUse& use, const std::vector<std::stri
   }
 }
 
+template <typename Visit>
+void EndpointNameTable::for_each_user(const SymbolRef& ns, std::string_view name,
+                                      const Visit& visit) const {
+  const auto users = users_.find(reversed(name));
+  if (users == users_.end()) return;
+  for (auto key = users->second.lower_bound({ns, ""}); key != users->second.end() && key->ns == ns;
+       ++key)
+    visit(*key);
+}
+
+std::vector<std::string> EndpointNameTable::users_of(const SymbolRef& ns,
+                                                     std::string_view name) const {
+  std::vector<std::string> hosts;
+  for_each_user(ns, name, [&](const HostKey& key) { hosts.push_back(key.host); });
+  return hosts;
+}
+
 void EndpointNameTable::resolve(const SymbolRef& ns, ResolvedName name, std::set<HostKey>& users) {
-  const auto using_it = users_.find(reversed(name.host));
-  if (using_it == users_.end() || !is_used_by(using_it->second, ns)) return;
-  for (auto key = using_it->second.lower_bound({ns, ""});
-       key != using_it->second.end() && key->ns == ns; ++key)
-    users.insert(*key);
+  bool is_used = false;
+  for_each_user(ns, name.host, [&](const HostKey& key) {
+    users.insert(key);
+    is_used = true;
+  });
+  if (!is_used) return;
   const NameUse use{name.host, std::string(ns->text())};
   ResolvedName& resolved = resolved_[use];
   unfollow(use, resolved.via);

@@ -71,6 +71,9 @@ class EndpointNameTable {
   std::vector<std::string> names_of(const SymbolRef& ns) const;
   std::vector<std::string> namespaces() const;
 
+  // The hosts of the namespace that use the name.
+  std::vector<std::string> users_of(const SymbolRef& ns, std::string_view name) const;
+
   // Sets what `name` resolves to for the hosts of `ns` that use it, and adds these to `users`.
   void resolve(const SymbolRef& ns, ResolvedName name, std::set<HostKey>& users);
   // Null: not resolved yet.
@@ -84,6 +87,9 @@ class EndpointNameTable {
   };
   using Users = std::map<std::string, std::set<HostKey>>;  // by the reversed name
 
+  // Calls `visit` with the key of each host of the namespace that uses the name.
+  template <typename Visit>
+  void for_each_user(const SymbolRef& ns, std::string_view name, const Visit& visit) const;
   void begin_use(const Users::value_type& name, const NameUse& use, const SymbolRef& ns);
   void end_use(const Users::value_type& name, const NameUse& use, const SymbolRef& ns);
   void forget_result(const NameUse& use);

@@ -144,6 +144,10 @@ class NameResolver::Engine {
     arm();
   }
   std::vector<NameStatus> status() const;
+  FailingNames without_address(std::size_t limit) const;
+  FailingNames with_old_addresses(std::size_t limit) const {
+    return names_.with_old_addresses(limit, clock_());
+  }
   ResolverCounters counters() const;
   WatchedNames& names() { return names_; }
 
@@ -365,6 +369,17 @@ std::vector<NameStatus> NameResolver::Engine::status() const {
   return names;
 }
 
+FailingNames NameResolver::Engine::without_address(std::size_t limit) const {
+  FailingNames failing = names_.without_address(limit, clock_());
+  for (const auto& [use, answer] : answers_) {
+    if (!is_unresolved(answer)) continue;
+    ++failing.count;
+    if (failing.first.size() < limit)
+      failing.first.push_back({use.first, use.second, answer.result.reason, std::nullopt});
+  }
+  return failing;
+}
+
 ResolverCounters NameResolver::Engine::counters() const {
   ResolverCounters counters = names_.counters();
   for (const auto& [use, answer] : answers_) {
@@ -375,6 +390,12 @@ ResolverCounters NameResolver::Engine::counters() const {
 }
 
 std::vector<NameStatus> NameResolver::status() const { return engine_->status(); }
+FailingNames NameResolver::without_address(std::size_t limit) const {
+  return engine_->without_address(limit);
+}
+FailingNames NameResolver::with_old_addresses(std::size_t limit) const {
+  return engine_->with_old_addresses(limit);
+}
 std::vector<RefusedNames> NameResolver::refused() const { return engine_->names().refused(); }
 ResolverCounters NameResolver::counters() const { return engine_->counters(); }
 

@@ -124,7 +124,10 @@ class NameResolver {
 
   // nullptr when it is not looked up; valid until the next call of any other function.
   const registry::ResolvedName* find(std::string_view host, std::string_view ns) const;
-  std::vector<NameStatus> status() const;     // sorted by host, then namespace
+  std::vector<NameStatus> status() const;  // sorted by host, then namespace
+  // As WatchedNames has them, and with those that the mesh answers.
+  FailingNames without_address(std::size_t limit) const;
+  FailingNames with_old_addresses(std::size_t limit) const;
   std::vector<RefusedNames> refused() const;  // sorted by namespace
   ResolverCounters counters() const;
 

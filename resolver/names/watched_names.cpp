@@ -48,6 +48,7 @@ struct WatchedNames::Half {
   std::vector<IpAddress> addresses;    // of the last good answer
   std::vector<std::string> via;        // the same
   std::string last_error;
+  std::optional<TimePoint> bad_since;  // no lookup since has brought an address
   std::uint64_t lookups = 0;
   std::uint64_t failures = 0;
   bool in_flight = false;
@@ -166,7 +167,7 @@ void WatchedNames::forget(Entry& entry, std::vector<LookupId>& cancelled) {
     --in_flight_;
     --entry.tenant.in_flight;
   }
-  if (is_unresolved(entry.name.state)) --names_failed_;
+  unresolved_.erase(entry.watch);
   by_watch_.erase(entry.watch);
 }
 
@@ -267,6 +268,10 @@ std::optional<ChangedName> WatchedNames::finish(LookupId id, Answer&& answer, Ti
 
 void WatchedNames::record(Half& half, Answer&& answer, TimePoint now) {
   half.last = answer.status;
+  if (answer.status == Answer::Status::Addresses)
+    half.bad_since.reset();
+  else if (!half.bad_since)
+    half.bad_since = now;
   if (answer.status == Answer::Status::Failed) {
     half.schedule.on_failure(now, policy_.refresh, chance());
     half.last_error = std::move(answer.error);
@@ -389,8 +394,10 @@ bool WatchedNames::publish(Entry& entry, TimePoint now) {
   const bool same_set = is_same_set(name.addresses, entry.name.addresses);
   const bool same_order = name.addresses == entry.name.addresses;
   const bool same_aliases = name.via == entry.name.via;
-  if (is_unresolved(name.state)) ++names_failed_;
-  if (is_unresolved(entry.name.state)) --names_failed_;
+  if (is_unresolved(name.state))
+    unresolved_.insert(entry.watch);
+  else
+    unresolved_.erase(entry.watch);
   entry.name = std::move(name);
   if (same_state && same_set && same_aliases && (same_order || !entry.order_counts)) return false;
   ++changes_;
@@ -427,10 +434,8 @@ FamilyStatus WatchedNames::status_of(const Half& half, TimePoint now) const {
   status.last = half.last;
   if (half.is_usable(now, policy_.refresh)) status.addresses = half.addresses;
   status.in_flight = half.in_flight;
-  if (const auto expires = half.schedule.expires()) {
-    status.stale = !status.addresses.empty() && now >= *expires;
-    status.expires_in = until(*expires, now);
-  }
+  status.stale = is_stale(half, now);
+  if (const auto expires = half.schedule.expires()) status.expires_in = until(*expires, now);
   if (half.due_at && *half.due_at > now) status.next_refresh_in = until(*half.due_at, now);
   status.last_error = half.last_error;
   status.lookups = half.lookups;
@@ -452,13 +457,48 @@ std::vector<NameStatus> WatchedNames::status(TimePoint now) const {
   return names;
 }
 
+bool WatchedNames::is_stale(const Half& half, TimePoint now) const {
+  const auto expires = half.schedule.expires();
+  return expires && now >= *expires && !half.addresses.empty() &&
+         half.is_usable(now, policy_.refresh);
+}
+
+FailingNames WatchedNames::without_address(std::size_t limit, TimePoint now) const {
+  FailingNames failing{unresolved_.size(), {}};
+  for (const std::uint64_t watch : unresolved_) {
+    if (failing.first.size() == limit) break;
+    const Entry& entry = *by_watch_.at(watch);
+    // The name had addresses until both families had none.
+    TimePoint since{};
+    for (const Half& half : entry.halves) since = std::max(since, half.bad_since.value_or(now));
+    failing.first.push_back({entry.tenant.ns, entry.name.host, entry.name.reason, since});
+  }
+  return failing;
+}
+
+FailingNames WatchedNames::with_old_addresses(std::size_t limit, TimePoint now) const {
+  FailingNames failing;
+  std::uint64_t last = 0;  // both lookups of a name are neighbours
+  for (const LookupId id : failing_) {
+    const Entry& entry = *by_watch_.at(id.watch);
+    const Half& half = entry.halves[id.family == Family::V4 ? 0 : 1];
+    if (id.watch == last || !is_stale(half, now)) continue;
+    last = id.watch;
+    ++failing.count;
+    if (failing.first.size() == limit) continue;
+    failing.first.push_back(
+        {entry.tenant.ns, entry.name.host, half.last_error, half.bad_since.value_or(now)});
+  }
+  return failing;
+}
+
 ResolverCounters WatchedNames::counters() const {
   return {.lookups = lookups_,
           .failures = failures_,
           .changes = changes_,
           .names = by_watch_.size(),
           .in_flight = in_flight_,
-          .names_failed = names_failed_,
+          .names_failed = unresolved_.size(),
           .names_refused = names_refused_};
 }
 

@@ -87,6 +87,19 @@ struct NameStatus {
   std::vector<FamilyStatus> families;  // empty: the mesh answers
   std::string ns{};
 };
+// A name whose lookups bring no address.
+struct FailingName {
+  std::string ns;
+  std::string host;
+  std::string reason;  // the last error
+  // No lookup since has brought one; nullopt: not known, because the mesh answers.
+  std::optional<TimePoint> since;
+};
+// Some of the names, the longest watched first, and the number of all.
+struct FailingNames {
+  std::size_t count = 0;
+  std::vector<FailingName> first;
+};
 // A name whose result has changed.
 struct ChangedName {
   std::string ns;
@@ -166,6 +179,10 @@ class WatchedNames {
   const registry::ResolvedName* find(std::string_view host, std::string_view ns) const;
   std::vector<RefusedNames> refused() const;            // sorted by namespace
   std::vector<NameStatus> status(TimePoint now) const;  // in no order
+  // The names without an address, and those that have the addresses of an answer that has expired;
+  // at most `limit` of each with their texts.
+  FailingNames without_address(std::size_t limit, TimePoint now) const;
+  FailingNames with_old_addresses(std::size_t limit, TimePoint now) const;
   ResolverCounters counters() const;
 
  private:
@@ -189,6 +206,7 @@ class WatchedNames {
   registry::ResolvedName evaluate(const Entry& entry, TimePoint now) const;
   bool publish(Entry& entry, TimePoint now);
   FamilyStatus status_of(const Half& half, TimePoint now) const;
+  bool is_stale(const Half& half, TimePoint now) const;
   double chance();
 
   ResolverPolicy policy_;
@@ -203,14 +221,14 @@ class WatchedNames {
   std::set<std::pair<TimePoint, Tenant*>> waiting_;
   std::uint64_t turns_ = 0;
   LookupBudget budget_;
-  std::set<Deadline> expiring_;  // states that time changes
-  std::set<LookupId> failing_;   // whose last lookup failed
-  TimePoint hasten_again_at_{};  // after an outage
+  std::set<Deadline> expiring_;         // states that time changes
+  std::set<LookupId> failing_;          // whose last lookup failed
+  std::set<std::uint64_t> unresolved_;  // watches of names in state Failed or NoAddresses
+  TimePoint hasten_again_at_{};         // after an outage
   std::size_t names_refused_ = 0;
   std::size_t in_flight_ = 0;
   // Lookups that failed since the last that did not: an outage, when there are many.
   std::uint32_t failures_in_a_row_ = 0;
-  std::size_t names_failed_ = 0;
   std::uint64_t lookups_ = 0;
   std::uint64_t failures_ = 0;
   std::uint64_t changes_ = 0;

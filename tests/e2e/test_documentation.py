@@ -42,7 +42,9 @@ PROGRAMS = ("dig", "curl", "meshdnsd")
 GIVEN = {"config", "resources", "upstream", "asked", "upstream_later", "from"}
 RECORDS = ["example.com. 300 A 192.0.2.80", "concrete.example.com. 300 A 192.0.2.81",
            "www.example.com. 300 A 192.0.2.82", "us.foo.bar.com. 300 A 192.0.2.21",
-           "uk.foo.bar.com. 300 A 192.0.2.22", "in.foo.bar.com. 300 A 192.0.2.23"]
+           "uk.foo.bar.com. 300 A 192.0.2.22", "in.foo.bar.com. 300 A 192.0.2.23",
+           # The endpoint names of conf/examples: without an address, /readyz has a reason.
+           *(f"{name}. 300 A 192.0.2.90" for name in ("api.dropboxapi.com", "api.facebook.com", "www.googleapis.com"))]
 
 
 @dataclass

@@ -2,6 +2,7 @@
 """/readyz tells what is wrong: what keeps the daemon from being ready, and what degrades it."""
 
 import json
+import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 
@@ -129,6 +130,37 @@ def test_files_that_are_missing_and_a_state_directory_that_is_gone_are_told(work
     eventually(lambda: degraded(daemon) == "")
     shutil.rmtree(state)
     eventually(lambda: f"state_dir: cannot write to {state}: No such file or directory" in degraded(daemon))
+
+
+def dns_entry(host, *endpoints):
+    return {"kind": "ServiceEntry", "metadata": {"name": host.split(".")[0], "namespace": "shop"},
+            "spec": {"hosts": [host], "resolution": "DNS", "endpoints": [{"address": name} for name in endpoints]}}
+
+
+def test_endpoint_names_that_fail_are_told_with_their_hosts(workspace):
+    workspace.write("shop.yaml", dns_entry("empty.example.org", "gone.example.net"), dns_entry("half.example.org", "a.example.net",
+                                                                                              "gone.example.net"),
+                    dns_entry("broken.example.org", "broken.example.net"), dns_entry("old.example.org", "old.example.net"))
+    upstream = workspace.upstream(["a.example.net. 300 A 192.0.2.1", "old.example.net. 1 A 192.0.2.2"],
+                                  rules=[{"match": "broken.example.net", "rcode": "REFUSED"}])
+    daemon = workspace.daemon(admin(), upstreams=[upstream])
+
+    def named(*hosts):
+        reasons = degraded(daemon).splitlines()
+        return len(reasons) == len(hosts) and all(re.search(host, reason) for host, reason in zip(hosts, reasons))
+    since = r"since \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
+    none = (r"^endpoint names: no address: (gone\.example\.net of namespace shop \(the name does not exist \(NXDOMAIN\), "
+            rf"{since}\)|broken\.example\.net of namespace shop \(.*REFUSED.*, {since}\)); (gone|broken)\.example\.net of ")
+    eventually(lambda: named(none))
+    assert daemon.get_json("/readyz")["effects"] == ["queries for broken.example.org get SERVFAIL; queries for empty.example.org get "
+                                                     "no address; answers for half.example.org lack endpoints"]
+    assert [daemon.ask(f"{host}.example.org.").rcode for host in ("broken", "empty", "half")] == ["SERVFAIL", "NOERROR", "NOERROR"]
+    assert daemon.ask("empty.example.org.").addresses() == [] and daemon.ask("half.example.org.").addresses() == ["192.0.2.1"]
+    upstream.set(["gone.example.net. 300 A 192.0.2.3", "a.example.net. 300 A 192.0.2.1", "broken.example.net. 300 A 192.0.2.4"],
+                 rules=[{"match": "old.example.net", "rcode": "REFUSED"}])
+    eventually(lambda: named(rf"^endpoint names: old addresses: old\.example\.net of namespace shop \(.*REFUSED.*, {since}\)$"), 60)
+    assert daemon.get_json("/readyz")["effects"] == ["answers for old.example.org have old addresses"]
+    assert daemon.ask("old.example.org.").addresses() == ["192.0.2.2"]
 
 
 def test_objects_that_are_refused_are_told(workspace):

@@ -167,6 +167,37 @@ TEST_F(WatchedNamesTest, KeepsTheLastGoodAnswerUntilItIsTooStale) {
   EXPECT_EQ(names_.counters().names_failed, 1u);
 }
 
+TEST_F(WatchedNamesTest, ListsNamesThatFailAndSinceWhen) {
+  const TimePoint start = now_;
+  aaaa_ = addresses({"2001:db8::1"});
+  watch("db.example.org");
+  step();
+  EXPECT_EQ(names_.without_address(10, now_).count, 0U);
+  a_ = aaaa_ = failure();
+  watch("new.example.org");
+  step();
+  advance(seconds{60});
+  const FailingNames none = names_.without_address(10, now_);
+  ASSERT_EQ(none.count, 1U);
+  EXPECT_EQ(none.first[0].host, "new.example.org");
+  EXPECT_EQ(none.first[0].ns, "shop");
+  EXPECT_EQ(none.first[0].reason, "timeout");
+  EXPECT_EQ(none.first[0].since, start);
+  EXPECT_EQ(names_.without_address(0, now_).count, 1U);
+  EXPECT_THAT(names_.without_address(0, now_).first, IsEmpty());
+  const FailingNames old = names_.with_old_addresses(10, now_);
+  ASSERT_EQ(old.count, 1U) << "one name, although both of its lookups failed";
+  EXPECT_EQ(old.first[0].host, "db.example.org");
+  EXPECT_EQ(old.first[0].reason, "timeout");
+  EXPECT_GT(old.first[0].since, start);
+  EXPECT_LE(old.first[0].since, start + seconds{30});
+  a_ = addresses({"192.0.2.1"});
+  aaaa_ = addresses({"2001:db8::1"});
+  advance(seconds{60});
+  EXPECT_EQ(names_.without_address(10, now_).count, 0U);
+  EXPECT_EQ(names_.with_old_addresses(10, now_).count, 0U);
+}
+
 TEST_F(WatchedNamesTest, RecoversFromFailure) {
   a_ = aaaa_ = failure();
   watch("db.example.org");
