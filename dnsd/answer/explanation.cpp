@@ -7,12 +7,14 @@
 #include <array>
 #include <optional>
 
+#include "dnsd/answer/answer_history.hpp"
 #include "dnsd/answer/decision.hpp"
 #include "dnsd/answer/known_names.hpp"
 #include "dnsd/answer/local_resolution.hpp"
 #include "dnsd/answer/reverse_zone.hpp"
 #include "dnsd/answer/unreached.hpp"
 #include "registry/base/host_name.hpp"
+#include "registry/view/view_explanation.hpp"
 #include "resolver/wire/name_text.hpp"
 #include "resolver/wire/record_text.hpp"
 #include "resolver/wire/response_message.hpp"
@@ -118,6 +120,23 @@ void add_search(const View& view, std::string_view name, const Decision& decisio
                    domain, meant)});
 }
 
+std::string age_text(const registry::LostAddress& lost) {
+  if (lost.holder_created == lost.created)
+    return "it is as old, and its namespace and name come first";
+  if (lost.holder_created == registry::kUnknownCreationTime)
+    return "it has no creationTimestamp and counts as older";
+  return fmt::format("it is older, created {}; this one {}", time_text(lost.holder_created),
+                     time_text(lost.created));
+}
+
+void add_lost_addresses(const View& view, const registry::Match& match, Explanation& explanation) {
+  for (const registry::LostAddress& lost : registry::lost_addresses(view, match))
+    explanation.facts.push_back(
+        {fmt::format("note: {} is an address of {}: {}", lost.address.to_string(),
+                     describe_source(lost.holder, view.snapshot()), age_text(lost)),
+         !lost.is_seen});
+}
+
 // The facts behind the first type's decision; those of the others differ by family alone.
 void add_facts(const View& view, const registry::Trace& trace, const Decision& decision,
                const AliasChain& chain, Explanation& explanation) {
@@ -136,6 +155,7 @@ void add_facts(const View& view, const registry::Trace& trace, const Decision& d
   if (!decision.match) return;
   for (std::string& fact : service_facts(view, decision.match))
     explanation.facts.push_back({std::move(fact)});
+  add_lost_addresses(view, decision.match, explanation);
 }
 
 // Names the namespace to look at where a question needs too much work.

@@ -368,6 +368,30 @@ bool View::has_reverse(const IpAddress& address, ReverseLooks& looks) const {
   return found;
 }
 
+std::vector<View::Claimed> View::claims_of(const IpAddress& address) const {
+  std::vector<Claimed> claims;
+  const ReverseEntry* const entry = find_reverse(snapshot_, address);
+  if (entry == nullptr) return claims;
+  const auto look_at = [&](const HostEntry& host, const ServiceRecord& service) {
+    if (!service.placeholder && has_address(service.addresses(nullptr, nullptr), address))
+      claims.push_back({&host, &service, sees(host.host(), service)});
+  };
+  const auto uses = entry->uses(UseKind::Claim);
+  for (const AddressUse& use : uses.first(std::min(uses.size(), kMaxReverseHosts)))
+    for_each_host(snapshot_, use, [&](const HostEntry& host) {
+      const auto records = host.records();
+      for (const ServiceRecord* record :
+           records.first(std::min(records.size(), kMaxReverseHosts))) {
+        if (!is_by(use, *record->ns) || claims.size() >= kMaxReverseHosts) continue;
+        if (const ServiceParts* const parts = record->parts())
+          for (const auto& part : parts->all()) look_at(host, *part);
+        else
+          look_at(host, *record);
+      }
+    });
+  return claims;
+}
+
 std::vector<View::ReverseName> View::reverse(const IpAddress& address) const {
   std::vector<ReverseName> vips;
   std::vector<ReverseName> endpoints;

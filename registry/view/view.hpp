@@ -171,6 +171,13 @@ class View {
   static constexpr std::size_t kMaxReverseHosts = 128;
   static constexpr std::size_t kMaxReverseNames = 50;
   std::vector<ReverseName> reverse(const IpAddress& address) const;
+  // The claims of an address, seen or not, for explanations; of very many some.
+  struct Claimed {
+    const HostEntry* host;
+    const ServiceRecord* service;  // or the part of it that has the address
+    bool is_seen;
+  };
+  std::vector<Claimed> claims_of(const IpAddress& address) const;
   // The number of hosts that may be looked at, counted down.
   struct ReverseLooks {
     std::size_t seen = kMaxReverseHosts;  // the client sees the object that has the address

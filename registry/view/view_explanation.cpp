@@ -29,6 +29,30 @@ std::string_view why_chosen(const ServiceRecord& record, const Client& client) {
 // An object is read for an explanation up to this size: a query may cost only so much.
 constexpr std::size_t kMaxOctetsRead = 1'024;
 
+constexpr std::size_t kMaxLost = 4;
+// Entries that are read for the lost addresses of one service.
+constexpr std::size_t kMaxEntriesRead = 64;
+
+// Calls `visit(entry, source)` for each ServiceEntry of the service that is small enough to be
+// read, until none is left to be read.
+template <typename Visit>
+void for_each_entry(const ServiceRecord& service, std::size_t& left, const Visit& visit) {
+  service.for_each_source([&](const StoredRef& source) {
+    if (source->kind() != Kind::ServiceEntry || source->encoded().size() > kMaxOctetsRead) return;
+    if (left == 0) return;
+    --left;
+    const Resource resource = source->decode();
+    visit(std::get<ServiceEntry>(resource), source);
+  });
+}
+
+// Calls `visit(address)` for each that the entry has for the host by its status.
+template <typename Visit>
+void for_each_status_address(const ServiceEntry& entry, std::string_view host, const Visit& visit) {
+  for (const StatusAddress& status : entry.status_addresses)
+    if (status.host.empty() || status.host == host) visit(status.value);
+}
+
 // Whether a ServiceEntry or Service says nothing about its exports.  Nullopt: it is too large to
 // read.
 std::optional<bool> lacks_export_to(const StoredResource& source) {
@@ -210,6 +234,35 @@ void View::explain_choice(const HostEntry& entry, const ServiceRecord* chosen, T
       {std::move(chosen_object),
        std::string(why_chosen(*chosen, client_)) + (is_service ? why_of_cluster(**whole) : ""),
        false});
+}
+
+std::vector<LostAddress> lost_addresses(const View& view, const Match& match) {
+  std::vector<LostAddress> all;
+  std::size_t left = kMaxEntriesRead;
+  const ServiceRecord& service = *match.service;
+  const auto note_holders = [&](const IpAddress& address, std::int64_t created) {
+    const auto claims = view.claims_of(address);
+    const bool is_own = std::ranges::any_of(claims, [&](const View::Claimed& claim) {
+      return claim.host == match.entry && claim.service->ns == service.ns;
+    });
+    if (is_own) return;
+    for (const View::Claimed& claim : claims)
+      for_each_entry(*claim.service, left, [&](const ServiceEntry& entry, const StoredRef& holder) {
+        for_each_status_address(entry, claim.host->host(), [&](const IpAddress& other) {
+          const bool is_noted =
+              !all.empty() && all.back().address == address && all.back().holder == holder;
+          const bool is_holder = other == address && entry.meta.creation_time <= created;
+          if (is_holder && !is_noted && all.size() < kMaxLost)
+            all.push_back({address, holder, created, entry.meta.creation_time, claim.is_seen});
+        });
+      });
+  };
+  for_each_entry(service, left, [&](const ServiceEntry& entry, const StoredRef&) {
+    for_each_status_address(entry, match.entry->host(), [&](const IpAddress& address) {
+      if (all.size() < kMaxLost) note_holders(address, entry.meta.creation_time);
+    });
+  });
+  return all;
 }
 
 std::string list_of(std::span<const std::string> words, std::size_t count, std::string_view what) {

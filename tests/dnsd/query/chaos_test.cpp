@@ -116,6 +116,37 @@ TEST_F(ChaosTest, OnlyTheOperatorHearsOfHiddenObjects) {
               AllOf(HasSubstr("cache, A: nothing"), HasSubstr("upstream: 192.0.2.53:53 is up")));
 }
 
+TEST_F(ChaosTest, OnlyTheOperatorHearsWhichHiddenEntryKeepsAnAddress) {
+  settings_.chaos = ChaosAccess::Allowed;
+  load(R"(
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: { name: young, namespace: shop, creationTimestamp: "2026-01-02T00:00:00Z" }
+spec: { hosts: [young.example.org], resolution: STATIC, endpoints: [{ address: 10.2.0.1 }] }
+status: { addresses: [{ host: young.example.org, value: 240.240.0.1 }, { host: young.example.org, value: 240.240.0.2 }] }
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: { name: hidden, namespace: bank, creationTimestamp: "2026-01-01T00:00:00Z" }
+spec: { hosts: [hidden.example.org], resolution: STATIC, exportTo: ["."] }
+status: { addresses: [{ host: hidden.example.org, value: 240.240.0.1 }] }
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: { name: seen, namespace: shop }
+spec: { hosts: [seen.example.org], resolution: STATIC }
+status: { addresses: [{ host: seen.example.org, value: 240.240.0.2 }] }
+)");
+  const auto hidden = AllOf(
+      HasSubstr("240.240.0.1 is an address of ServiceEntry bank/hidden ("),
+      HasSubstr("): it is older, created 2026-01-01T00:00:00Z; this one 2026-01-02T00:00:00Z"));
+  const auto seen = AllOf(HasSubstr("240.240.0.2 is an address of ServiceEntry shop/seen ("),
+                          HasSubstr("): it has no creationTimestamp and counts as older"));
+  EXPECT_THAT(ask("young.example.org. CH TXT", {.tcp = true}), AllOf(hidden, seen));
+  EXPECT_THAT(ask("young.example.org. CH TXT", {.tcp = true, .from = "10.4.0.77"}),
+              AllOf(Not(HasSubstr("bank")), seen));
+}
+
 TEST_F(ChaosTest, OnlyTheOperatorHearsHowManyHostsThereAre) {
   settings_.chaos = ChaosAccess::Allowed;
   EXPECT_THAT(
