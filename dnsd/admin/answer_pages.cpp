@@ -26,8 +26,6 @@ namespace meshdns::dnsd {
 
 namespace {
 
-using registry::Finding;
-
 constexpr std::uint64_t kUsualLimit = 1'000;
 
 void put_event(Json& json, const AnswerEvent& event) {
@@ -80,65 +78,6 @@ HttpResponse show_changes(const ShownDaemon& daemon, const HttpRequest& request)
 // --- /explain
 
 namespace {
-
-// `ns` is the namespace whose service answers the client; empty: none does.  The change of another
-// namespace's service need not be why the answer is what it is.
-std::string last_change(const AnswerHistory& history, std::string_view host, std::string_view ns) {
-  if (!history.known_since()) return {};
-  if (const AnswerEvent* event = history.last_of(host)) {
-    const std::string time = time_text(event->unix_seconds);
-    std::string text = ns.empty() || event->ns == ns
-                           ? "since " + time
-                           : "last change of the name " + time + ", in namespace " + event->ns;
-    text += ": " + std::string(to_string(event->kind)) + ", " + answers_text(*event);
-    if (!event->object.empty()) text += "; " + event->object;
-    if (!event->source.empty()) text += " (" + event->source + ")";
-    return text;
-  }
-  const std::string known_since = time_text(*history.known_since());
-  if (history.is_whole()) return "since: unchanged since the start, " + known_since;
-  return "since: unchanged since " + known_since + "; earlier changes are forgotten";
-}
-
-// The error for which the object is not what its source has now; null: it is.
-const Finding* error_of(const registry::StoredRef& object, const std::string& origin,
-                        const ShownDaemon& daemon) {
-  const RegistryFeed& feed = daemon.engine.feed;
-  const auto found = feed.findings().find(origin);
-  if (found == feed.findings().end()) return nullptr;
-  const bool is_held = feed.held_origins().contains(origin);
-  const std::string label = object->label();
-  const auto error = std::ranges::find_if(found->second, [&](const Finding& finding) {
-    return finding.severity == registry::Severity::Error &&
-           (is_held || finding.kind + " " + finding.object == label);
-  });
-  return error == found->second.end() ? nullptr : &*error;
-}
-
-void add_held_objects(const registry::View& view, const registry::ServiceRecord& service,
-                      const ShownDaemon& daemon, Explanation& explanation) {
-  service.for_each_source([&](const registry::StoredRef& object) {
-    const std::string origin(view.snapshot().origins->of(object->origin()));
-    if (const Finding* error = error_of(object, origin, daemon))
-      explanation.facts.push_back(
-          {object->label() + " is served as it was before: " + error->to_string(), true});
-  });
-}
-
-// Adds when the answer for `name` changed last, and the objects behind it that are served as they
-// were before, because what their source has now is faulty.
-void add_history(const registry::View& view, std::string_view name, const ShownDaemon& daemon,
-                 Explanation& explanation) {
-  const std::string asked = canonical_host(name);
-  const registry::Match match = view.lookup(asked);
-  const std::string_view host = match.entry != nullptr ? match.entry->host() : asked;
-  const AnswerHistory& history = daemon.engine.answers.history();
-  if (match.service == nullptr && history.last_of(host) == nullptr) return;
-  const std::string_view ns = match.service != nullptr ? match.service->ns->text() : "";
-  if (std::string text = last_change(history, host, ns); !text.empty())
-    explanation.facts.push_back({std::move(text), true});
-  if (match.service != nullptr) add_held_objects(view, *match.service, daemon, explanation);
-}
 
 // Maximum number of names that have the text and are looked at as the client sees them.
 constexpr std::size_t kMaxCandidates = 2'000;
@@ -291,6 +230,7 @@ Result<Explanation> explanation_for(const ShownDaemon& daemon, const HttpRequest
   const auto& client = *chosen;
   const auto address = IpAddress::parse(from);
   const auto snapshot = daemon.engine.registry.current();
+  daemon.engine.answers.history();  // up to date
   auto explanation =
       !client && address
           ? explain_unknown_client(name, *address)
@@ -300,11 +240,8 @@ Result<Explanation> explanation_for(const ShownDaemon& daemon, const HttpRequest
                                                *daemon.engine.forwarding, wire_name, type,
                                                uv_hrtime() / 1'000'000);
                      },
-                     daemon.status().kernel.feed});
-  if (explanation && client) {
-    add_push_versions(daemon.engine.sources.reports(), *explanation);
-    add_history({*snapshot, *client}, name, daemon, *explanation);
-  }
+                     daemon.status().kernel.feed, daemon.query_settings.past});
+  if (explanation && client) add_push_versions(daemon.engine.sources.reports(), *explanation);
   if (std::string note = note_on_namespace(daemon, request); explanation && !note.empty())
     explanation->facts.insert(explanation->facts.begin(), {std::move(note), true});
   if (explanation && address)

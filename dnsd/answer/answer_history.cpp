@@ -182,6 +182,7 @@ std::string answers_text(const AnswerEvent& event) {
 
 void AnswerHistory::begin(const registry::Snapshot& snapshot, std::int64_t unix_seconds) {
   origins_ = snapshot.origins;
+  const std::lock_guard lock(mutex_);
   known_since_ = unix_seconds;
 }
 
@@ -228,6 +229,7 @@ void AnswerHistory::note(const registry::RecordChange& change, const registry::O
       event.source += ":" + std::to_string(object->line());
   }
   bytes_ += size_of(event);
+  const std::lock_guard lock(mutex_);
   events_.push_back(std::move(event));
   while (events_.size() > kMaxEvents || bytes_ > kMaxBytes) forget_oldest();
 }
@@ -243,6 +245,25 @@ const AnswerEvent* AnswerHistory::last_of(std::string_view name) const {
   const auto found = std::find_if(events_.rbegin(), events_.rend(),
                                   [&](const AnswerEvent& event) { return event.name == name; });
   return found == events_.rend() ? nullptr : &*found;
+}
+
+std::string AnswerHistory::last_change(std::string_view host, std::string_view ns) const {
+  const std::lock_guard lock(mutex_);
+  if (!known_since_) return {};
+  if (const AnswerEvent* event = last_of(host)) {
+    const std::string time = time_text(event->unix_seconds);
+    std::string text = ns.empty() || event->ns == ns
+                           ? "since " + time
+                           : "last change of the name " + time + ", in namespace " + event->ns;
+    text += ": " + std::string(to_string(event->kind)) + ", " + answers_text(*event);
+    if (!event->object.empty()) text += "; " + event->object;
+    if (!event->source.empty()) text += " (" + event->source + ")";
+    return text;
+  }
+  if (ns.empty()) return {};
+  const std::string known_since = time_text(*known_since_);
+  if (is_whole()) return "since: unchanged since the start, " + known_since;
+  return "since: unchanged since " + known_since + "; earlier changes are forgotten";
 }
 
 }  // namespace meshdns::dnsd

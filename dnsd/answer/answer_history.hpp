@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -38,7 +39,7 @@ std::string answers_text(const AnswerEvent& event);
 
 // Keeps the changes of commits that changed answers.  Changes between two looks count once, by
 // their outcome.  New addresses of endpoint names alone are no change: those of large providers
-// turn with each look-up.  Control thread.
+// turn with each look-up.  Control thread, but for last_change().
 class AnswerHistory {
  public:
   // Together the events take at most kMaxBytes.
@@ -63,6 +64,11 @@ class AnswerHistory {
   const std::deque<AnswerEvent>& events() const { return events_; }
   // Null: none is known.
   const AnswerEvent* last_of(std::string_view name) const;
+  // When the answer for `host` changed last, as a sentence: "since 2026-11-25T02:47:06Z: ...".
+  // `ns` is the namespace whose service answers the client; empty: none does.  The change of
+  // another namespace's service need not be why the answer is what it is.  Empty: nothing is known
+  // of the name.  Any thread.
+  std::string last_change(std::string_view host, std::string_view ns) const;
   // The moment since which all changes are known; nullopt before begin().
   std::optional<std::int64_t> known_since() const { return known_since_; }
   // Returns whether that moment is the start.
@@ -79,9 +85,12 @@ class AnswerHistory {
   // Since the last look, by host and namespace.
   std::map<std::pair<std::string, std::string>, registry::RecordChange> pending_;
   Ref<const registry::OriginNames> origins_;  // of the last look
+  mutable std::mutex mutex_;
+  // Guarded by mutex_, but for reading on the control thread.
   std::deque<AnswerEvent> events_;
   std::optional<std::int64_t> known_since_;
   bool has_forgotten_ = false;
+
   Counts counts_;
   std::size_t bytes_ = 0;
 };

@@ -246,6 +246,11 @@ Result<Explanation> explain(const ExplainRequest& request) {
   FoundNames found;
   for (const Type type : types)
     explain_type(request, *wire_name, type, rotation, found, explanation);
+  if (!request.past) return explanation;
+  View view(request.snapshot, request.client);
+  view.limit_work(kMaxWork);
+  for (std::string& fact : request.past(view, request.name))
+    explanation.facts.push_back({std::move(fact), true});
   return explanation;
 }
 

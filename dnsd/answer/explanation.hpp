@@ -79,6 +79,7 @@ struct ExplainRequest {
       {};  // empty = those that fit the name: A and AAAA, or PTR, or SRV
   DescribeForwarding forwarding = {};  // empty: nothing is said of it
   const KernelFeed* kernel = nullptr;  // null: the kernel answers nothing
+  DescribePast past = {};              // empty: nothing is said of it
 };
 
 // An Error when `name` is none.

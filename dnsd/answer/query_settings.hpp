@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,10 @@
 #include "dnsd/config/config.hpp"
 #include "dnsd/config/cookie_secrets.hpp"
 #include "registry/base/ip_address.hpp"
+
+namespace meshdns::registry {
+class View;
+}
 
 namespace meshdns::dnsd {
 
@@ -32,6 +37,10 @@ class AccessList {
   std::vector<Mask> masks_;
 };
 
+// Returns sentences about the past of the answer for a name, for operators.  Any thread.
+using DescribePast =
+    std::function<std::vector<std::string>(const registry::View& view, std::string_view name)>;
+
 struct QuerySettings {
   AccessList allow;
   ChaosAccess chaos = ChaosAccess::Loopback;
@@ -48,6 +57,9 @@ struct QuerySettings {
   // file.
   std::shared_ptr<const LocalNames> local;
   std::shared_ptr<const LocallyServedZones> served;  // null = none
+
+  // For explanations; empty: nothing is known.  Set by the caller.
+  DescribePast past;
 
   // The secrets for cookies; nullopt = cookies are off.  Also set by the caller.
   std::optional<CookieSecrets> cookie_secrets;

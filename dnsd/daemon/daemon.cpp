@@ -130,6 +130,9 @@ Result<void> Daemon::start() {
   engine_.feed.set_listener([this] { update_state(); });
   tell_of_memory(config_.cache, memory_limit_, log_);
   budget_ = std::make_shared<TcpBudget>(tcp_limits(config_.server));
+  query_settings_.use([this](const registry::View& view, std::string_view name) {
+    return engine_.past_of(view, name);
+  });
   query_settings_.read_files();
   query_settings_.renew();
   update_state();

@@ -102,6 +102,7 @@ void QuerySettingsInUse::renew() {
   settings_ = QuerySettings::from(config_);
   settings_.local = local_names_.names();
   settings_.cookie_secrets = cookie_secrets_.secrets();
+  settings_.past = past_;
 }
 
 void QuerySettingsInUse::watch(uv_loop_t* loop, std::function<void()> on_change) {

@@ -82,6 +82,8 @@ class QuerySettingsInUse {
   QuerySettingsInUse(const Config& config, Log& log, Time now)
       : config_(config), cookie_secrets_(log, now), local_names_(log) {}
 
+  // For the next renew(): see QuerySettings.
+  void use(DescribePast past) { past_ = std::move(past); }
   // Reads the hosts file and the file of cookie secrets, for the next renew().
   void read_files();
   // Makes the settings anew.
@@ -99,6 +101,7 @@ class QuerySettingsInUse {
   const Config& config_;
   CookieSecretsInUse cookie_secrets_;
   LocalNamesInUse local_names_;
+  DescribePast past_;
   QuerySettings settings_;
 };
 

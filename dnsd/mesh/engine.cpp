@@ -12,6 +12,8 @@
 #include "dnsd/mesh/configured_sources.hpp"
 #include "dnsd/mesh/state_directory.hpp"
 #include "registry/base/cpu_time.hpp"
+#include "registry/base/host_name.hpp"
+#include "registry/view/view.hpp"
 
 namespace meshdns::dnsd {
 
@@ -218,6 +220,23 @@ void Engine::tick(Time now) {
   analysis.tick(now);
   answers.tick();
   sources.note_changes(now);
+}
+
+std::vector<std::string> Engine::past_of(const registry::View& view, std::string_view name) const {
+  const std::string asked = canonical_host(name);
+  const registry::Match match = view.lookup(asked);
+  const std::string_view host = match.entry != nullptr ? match.entry->host() : asked;
+  const std::string_view ns = match.service != nullptr ? match.service->ns->text() : "";
+  std::vector<std::string> facts;
+  if (std::string text = answers.last_change(host, ns); !text.empty())
+    facts.push_back(std::move(text));
+  if (match.service == nullptr) return facts;
+  match.service->for_each_source([&](const registry::StoredRef& object) {
+    const std::string origin(view.snapshot().origins->of(object->origin()));
+    if (const std::string error = feed.error_of(object->label(), origin); !error.empty())
+      facts.push_back(object->label() + " is served as it was before: " + error);
+  });
+  return facts;
 }
 
 void Engine::close() {

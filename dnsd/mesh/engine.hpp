@@ -10,7 +10,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 #include "dnsd/answer/answer_history.hpp"
 #include "dnsd/config/config.hpp"
@@ -25,6 +28,10 @@
 #include "registry/registry.hpp"
 #include "registry/snapshot/publisher.hpp"
 #include "resolver/forward/forwarder.hpp"
+
+namespace meshdns::registry {
+class View;
+}
 
 namespace meshdns::dnsd {
 
@@ -98,6 +105,10 @@ class AnswerChanges {
   void tick();
   // Up to date.
   const AnswerHistory& history();
+  // See AnswerHistory, up to a second late.  Any thread.
+  std::string last_change(std::string_view host, std::string_view ns) const {
+    return history_.last_change(host, ns);
+  }
 
  private:
   registry::Registry& registry_;
@@ -137,6 +148,9 @@ class Engine {
   void update();
   // Call every second: frees snapshots, saves what is to be kept, analyses, logs changed answers.
   void tick(Time now);
+  // When the answer for `name` changed last, and the objects behind it that are served as they were
+  // before, because what their source has now is faulty; a sentence each.  Any thread.
+  std::vector<std::string> past_of(const registry::View& view, std::string_view name) const;
   // Ends all lookups and sources, and saves; the loop has to run on for the handles to close.
   void close();
 

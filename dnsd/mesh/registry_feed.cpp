@@ -181,6 +181,7 @@ void RegistryFeed::report(const registry::OriginChange& change) {
                          : LogLevel::Warn,
                finding.to_string());
   }
+  const std::lock_guard lock(findings_mutex_);
   if (change.findings.empty())
     findings_.erase(change.origin);
   else
@@ -196,13 +197,27 @@ void RegistryFeed::note_held(const registry::OriginChange& change) {
     return finding.severity == registry::Severity::Error &&
            (is_file || (is_list && finding.object.empty()));
   });
+  const std::lock_guard lock(findings_mutex_);
   if (is_held)
     held_origins_.insert(change.origin);
   else
     held_origins_.erase(change.origin);
 }
 
+std::string RegistryFeed::error_of(const std::string& object, const std::string& origin) const {
+  const std::lock_guard lock(findings_mutex_);
+  const auto found = findings_.find(origin);
+  if (found == findings_.end()) return {};
+  const bool is_held = held_origins_.contains(origin);
+  const auto error = std::ranges::find_if(found->second, [&](const registry::Finding& finding) {
+    return finding.severity == registry::Severity::Error &&
+           (is_held || finding.kind + " " + finding.object == object);
+  });
+  return error == found->second.end() ? std::string() : error->to_string();
+}
+
 void RegistryFeed::forget_findings(const std::string& origin) {
+  const std::lock_guard lock(findings_mutex_);
   findings_.erase(origin);
   held_origins_.erase(origin);
 }

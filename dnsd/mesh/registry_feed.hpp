@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 #include <string_view>
@@ -73,8 +74,9 @@ class RegistryFeed final : public registry::SourceSink, public resolver::Resolve
   const std::map<std::string, std::vector<registry::Finding>>& findings() const {
     return findings_;
   }
-  // The origins that could not be read when they were last looked at: what they gave before stays.
-  const std::set<std::string>& held_origins() const { return held_origins_; }
+  // The error for which an object ("ServiceEntry shop/api") of the origin is not what its source
+  // has now; empty: it is.  Any thread.
+  std::string error_of(const std::string& object, const std::string& origin) const;
   const FeedCounters& counters() const { return counters_; }
 
  private:
@@ -101,8 +103,12 @@ class RegistryFeed final : public registry::SourceSink, public resolver::Resolve
   std::size_t unreturned_ = 0;  // resources parsed since memory was last given back
   bool interrupted_ = false;
   std::map<std::string, Restored> restored_;  // by source
+  mutable std::mutex findings_mutex_;
+  // Guarded by findings_mutex_, but for reading on the control thread.
   std::map<std::string, std::vector<registry::Finding>> findings_;
+  // Those that could not be read when they were last looked at: what they gave before stays.
   std::set<std::string> held_origins_;
+
   std::function<void()> listener_;
   FeedCounters counters_;
 };

@@ -22,13 +22,16 @@ Audience audience_of(const ChaosQuery& chaos) {
 }
 
 std::vector<std::string> explain_name(const ChaosQuery& chaos) {
+  // Others would not see it.
+  const bool is_operator = audience_of(chaos) == Audience::Operator;
   const auto explanation = explain({.snapshot = chaos.snapshot,
                                     .client = chaos.client,
                                     .settings = chaos.settings,
                                     .name = wire::name_to_text(wire_name(chaos.query)),
                                     .types = {},
                                     .forwarding = chaos.forwarding,
-                                    .kernel = chaos.kernel});
+                                    .kernel = chaos.kernel,
+                                    .past = is_operator ? chaos.settings.past : DescribePast()});
   if (!explanation) return {explanation.error().message};
   return to_lines(*explanation, audience_of(chaos));
 }

@@ -38,8 +38,15 @@ def changes(daemon, arguments=""):
     return json.loads(text)
 
 
+PAST = re.compile(r"since|last change of the name|.* is served as it was before")
+
+
 def explain(daemon, name):
-    return daemon.get(f"/explain?name={name}&format=text")[1]
+    """Compares what the page and class CH say of the past."""
+    text = daemon.get(f"/explain?name={name}&format=text")[1]
+    asked = daemon.ask(name, "TXT", transport="tcp", rdclass="CH").texts()
+    assert [line for line in asked if PAST.match(line)] == [line for line in text.splitlines() if PAST.match(line)]
+    return text
 
 
 def test_a_change_is_a_line_of_the_log_and_stays_in_the_history(workspace, daemon):

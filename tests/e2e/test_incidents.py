@@ -61,9 +61,6 @@ class Staged:
     def explanation(self):
         return "\n".join(self.daemon.ask(self.name, "TXT", transport="tcp", rdclass="CH").texts())
 
-    def command_explanation(self):
-        return run_tool("explain", "--config", self.daemon.config_path, self.name).stdout
-
     def command(self):
         ran = run_tool("status", "--config", self.daemon.config_path)
         return ran.stdout + ran.stderr
@@ -85,8 +82,7 @@ class Staged:
         eventually(lambda: self.browser.value("document.getElementById('link')?.textContent") == "live", 15, interval=0.1)
         return self.browser.value("document.body.innerText")
 
-    PLACES = {"Explanation": explanation, "Explanation (of `meshdnsd explain`)": command_explanation, "Log": log,
-              "Metrics": metrics, "Page": page, "Query": query, "Command": command}
+    PLACES = {"Explanation": explanation, "Log": log, "Metrics": metrics, "Page": page, "Query": query, "Command": command}
 
     def check(self, title, remark=""):
         """Compares each place that the page shows with `remark`."""

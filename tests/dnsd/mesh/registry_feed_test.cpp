@@ -19,6 +19,7 @@ namespace {
 using registry::OriginChange;
 using Effect = registry::OriginChange::Effect;
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
 
 registry::Resource ns(const std::string& name) {
@@ -138,12 +139,16 @@ TEST_F(RegistryFeedTest, KnowsTheOriginsThatAreKeptBecauseTheyAreBroken) {
   OriginChange broken = change("a.yaml", Effect::Keep);
   broken.findings.emplace_back().message = "line 3: not YAML";
   deliver("files", true, {broken, change("b.yaml", Effect::Replace, "new")});
-  EXPECT_THAT(feed_.held_origins(), ElementsAre("a.yaml"));
+  const auto error_of = [&](const char* origin) {
+    return feed_.error_of("ServiceEntry shop/any", origin);
+  };
+  EXPECT_THAT(error_of("a.yaml"), HasSubstr("line 3: not YAML"));
+  EXPECT_EQ(error_of("b.yaml"), "");
   deliver("files", true, {change("a.yaml", Effect::Replace, "mended")});
-  EXPECT_THAT(feed_.held_origins(), IsEmpty());
+  EXPECT_EQ(error_of("a.yaml"), "");
   deliver("files", true, {broken});
   feed_.set_sources({"cluster"});
-  EXPECT_THAT(feed_.held_origins(), IsEmpty());
+  EXPECT_EQ(error_of("a.yaml"), "");
 }
 
 TEST_F(RegistryFeedTest, ASourceWhoseCommitWasInterruptedIsNotRead) {

@@ -116,6 +116,17 @@ TEST_F(ChaosTest, OnlyTheOperatorHearsOfHiddenObjects) {
               AllOf(HasSubstr("cache, A: nothing"), HasSubstr("upstream: 192.0.2.53:53 is up")));
 }
 
+TEST_F(ChaosTest, OnlyTheOperatorHearsOfThePast) {
+  settings_.chaos = ChaosAccess::Allowed;
+  settings_.past = [](const registry::View& view, std::string_view name) {
+    const registry::Match match = view.lookup("api.example.org");
+    return std::vector{std::string(name) + " is " + std::string(match ? "seen" : "hidden")};
+  };
+  EXPECT_THAT(ask("api.example.org. CH TXT", {.tcp = true}), HasSubstr("api.example.org. is seen"));
+  EXPECT_THAT(ask("api.example.org. CH TXT", {.tcp = true, .from = "10.4.0.77"}),
+              AllOf(HasSubstr("shop/api"), Not(HasSubstr("is seen"))));
+}
+
 TEST_F(ChaosTest, OnlyTheOperatorHearsWhichHiddenEntryKeepsAnAddress) {
   settings_.chaos = ChaosAccess::Allowed;
   load(R"(
