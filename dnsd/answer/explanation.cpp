@@ -13,6 +13,7 @@
 #include "dnsd/answer/local_resolution.hpp"
 #include "dnsd/answer/reverse_zone.hpp"
 #include "dnsd/answer/unreached.hpp"
+#include "registry/base/counted.hpp"
 #include "registry/base/host_name.hpp"
 #include "registry/view/view_explanation.hpp"
 #include "resolver/wire/name_text.hpp"
@@ -178,6 +179,27 @@ bool would_walk(const View& view, const Decision& decision, std::string_view nam
   return is_unknown_name(decision) && !walked_name(view, name).empty();
 }
 
+// The names that the client may have meant by one that nobody knows.
+void add_near_names(const ExplainRequest& request, const Asked& asked, const Decision& decision,
+                    const AliasChain& chain, Explanation& explanation) {
+  if (!chain.empty() || !is_unknown_name(decision) || is_reverse_name(asked.name)) return;
+  explanation.near = registry::near_names(request.snapshot, request.client, asked.name,
+                                          request.most_names_compared);
+}
+
+void add_near_lines(const registry::NearNames& near, Audience audience,
+                    std::vector<std::string>& lines) {
+  std::string text;
+  for (const registry::NearName& name : near.names)
+    text += fmt::format("{}{} (namespace {})", text.empty() ? "near names: " : ", ", name.name,
+                        name.ns);
+  if (!text.empty()) lines.push_back(std::move(text));
+  // The number of hosts would tell of hidden ones.
+  if (!near.is_complete && audience == Audience::Operator)
+    lines.push_back(fmt::format("near names: {} of {} were compared; there may be nearer ones",
+                                near.compared, counted(near.known, "name")));
+}
+
 void explain_type(const ExplainRequest& request, std::string_view wire_name, Type type,
                   RotationTable& rotation, FoundNames& found, Explanation& explanation) {
   AskedQuestion question;
@@ -205,6 +227,7 @@ void explain_type(const ExplainRequest& request, std::string_view wire_name, Typ
     add_search(view, asked.name, decision, chain, explanation);
     add_facts(view, trace, decision, chain, explanation);
     add_work(view, decision, explanation);
+    add_near_names(request, asked, decision, chain, explanation);
     if (would_walk(view, decision, asked.name))
       explanation.facts.push_back(
           {"search_shortcut all: the name is tried with the client's other search domains, then "
@@ -272,6 +295,7 @@ std::vector<std::string> to_lines(const Explanation& explanation, Audience audie
   }
   if (audience == Audience::Operator)
     for (const std::string& server : explanation.upstreams) lines.push_back("upstream: " + server);
+  add_near_lines(explanation.near, audience, lines);
   return lines;
 }
 

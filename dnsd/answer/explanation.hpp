@@ -13,6 +13,7 @@
 #include "registry/snapshot/client.hpp"
 #include "registry/snapshot/snapshot.hpp"
 #include "registry/traffic/traffic_match.hpp"
+#include "registry/view/near_names.hpp"
 #include "registry/view/view.hpp"
 #include "resolver/wire/types.hpp"
 
@@ -68,7 +69,13 @@ struct Explanation {
   std::vector<Fact> facts;
   std::vector<Answer> answers;
   std::vector<std::string> upstreams;  // how the servers are that it is forwarded to; for operators
+  registry::NearNames near;            // of a name that is unknown
 };
+
+// The number of names that are looked at for those near an unknown one: some milliseconds, and for
+// clients of class CH, who may ask as often as they like, a tenth of one.
+inline constexpr std::size_t kNamesComparedForOperators = 200'000;
+inline constexpr std::size_t kNamesComparedForClients = 5'000;
 
 struct ExplainRequest {
   const registry::Snapshot& snapshot;
@@ -80,6 +87,7 @@ struct ExplainRequest {
   DescribeForwarding forwarding = {};  // empty: nothing is said of it
   const KernelFeed* kernel = nullptr;  // null: the kernel answers nothing
   DescribePast past = {};              // empty: nothing is said of it
+  std::size_t most_names_compared = kNamesComparedForOperators;
 };
 
 // An Error when `name` is none.

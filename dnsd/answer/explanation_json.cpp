@@ -18,6 +18,21 @@ void put_answer(JsonWriter& json, const Explanation::Answer& answer, Audience au
   json.EndObject();
 }
 
+void put_near(JsonWriter& json, const registry::NearNames& near, Audience audience) {
+  json.Key("near");
+  json.StartArray();
+  for (const registry::NearName& name : near.names) {
+    json.StartObject();
+    put(json, "name", name.name);
+    put(json, "namespace", name.ns);
+    json.EndObject();
+  }
+  json.EndArray();
+  if (audience != Audience::Operator) return;
+  json.Key("nearComplete");
+  json.Bool(near.is_complete);
+}
+
 }  // namespace
 
 std::string to_json(const Explanation& explanation, Audience audience) {
@@ -42,6 +57,7 @@ std::string to_json(const Explanation& explanation, Audience audience) {
   for (const auto& answer : explanation.answers) put_answer(json, answer, audience);
   json.EndArray();
   if (audience == Audience::Operator) put(json, "upstreams", explanation.upstreams);
+  put_near(json, explanation.near, audience);
   json.EndObject();
   return {buffer.GetString(), buffer.GetSize()};
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dnsd/query/chaos.hpp"
 
+#include <cstddef>
 #include <set>
 #include <string>
 
@@ -21,6 +22,11 @@ Audience audience_of(const ChaosQuery& chaos) {
   return chaos.origin == Origin::Here ? Audience::Operator : Audience::Client;
 }
 
+std::size_t names_compared_for(const ChaosQuery& chaos) {
+  return audience_of(chaos) == Audience::Operator ? kNamesComparedForOperators
+                                                  : kNamesComparedForClients;
+}
+
 std::vector<std::string> explain_name(const ChaosQuery& chaos) {
   // Others would not see it.
   const bool is_operator = audience_of(chaos) == Audience::Operator;
@@ -31,7 +37,8 @@ std::vector<std::string> explain_name(const ChaosQuery& chaos) {
                                     .types = {},
                                     .forwarding = chaos.forwarding,
                                     .kernel = chaos.kernel,
-                                    .past = is_operator ? chaos.settings.past : DescribePast()});
+                                    .past = is_operator ? chaos.settings.past : DescribePast(),
+                                    .most_names_compared = names_compared_for(chaos)});
   if (!explanation) return {explanation.error().message};
   return to_lines(*explanation, audience_of(chaos));
 }

@@ -101,6 +101,13 @@ def test_explains(daemon):
     assert "ServiceEntry shop/api" in text and "10.0.0.7" in text
 
 
+def test_explains_an_unknown_name_by_those_near_it(daemon):
+    page = daemon.get_json("/explain?name=api.exmaple.org")
+    assert (page["near"], page["nearComplete"]) == ([{"name": "api.example.org", "namespace": "shop"}], True)
+    assert daemon.get_json("/explain?name=api.example.org")["near"] == []
+    assert daemon.get("/explain?name=api.exmaple.org&format=text")[1].endswith("near names: api.example.org (namespace shop)\n")
+
+
 def request(daemon, method, path, headers):
     host, port = daemon.config["admin"]["listen"].rsplit(":", 1)
     connection = http.client.HTTPConnection(host, int(port), timeout=5)
