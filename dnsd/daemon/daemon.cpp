@@ -128,6 +128,7 @@ Result<void> Daemon::start() {
   if (!upgrade_.has_predecessor()) engine_.kept.take();
   engine_.kept.choose_vip_allocator();
   engine_.feed.set_listener([this] { update_state(); });
+  engine_.analysis.set_denied_names([this] { return workers_.often_denied(); });
   tell_of_memory(config_.cache, memory_limit_, log_);
   budget_ = std::make_shared<TcpBudget>(tcp_limits(config_.server));
   query_settings_.use([this](const registry::View& view, std::string_view name) {

@@ -213,6 +213,15 @@ std::vector<FailingNames::Entry> WorkerPool::failing_names(std::size_t limit) co
   return list;
 }
 
+std::vector<std::string> WorkerPool::often_denied() const {
+  std::vector<std::string> names;
+  for (auto& entry : failing_names(kMaxOftenDenied))
+    if (entry.rcode == wire::Rcode::NxDomain && entry.count >= kOftenDenied)
+      names.push_back(std::move(entry.name));
+  std::ranges::sort(names);
+  return names;
+}
+
 FrequentQueries WorkerPool::frequent(std::size_t limit) const {
   std::vector<TopQueries*> workers;
   for (const auto& unit : units_) workers.push_back(&unit->handler.top());

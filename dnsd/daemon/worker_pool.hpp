@@ -111,6 +111,8 @@ class WorkerPool {
   LoadHistory::Totals totals() const;
   // The most frequent names and clients; each list has at most `limit` entries.
   FrequentQueries frequent(std::size_t limit) const;
+  // The names that clients ask for often and that do not exist, sorted.
+  std::vector<std::string> often_denied() const;
   // Call every second: names that got no answer long ago count less.
   void fade_failing_names();
 
@@ -124,6 +126,9 @@ class WorkerPool {
   struct Unit;
   // The interval at which the counts of failing names are halved.
   static constexpr unsigned kFadeSeconds = 60;
+  // A name that was denied so many times in the last minutes is asked often.
+  static constexpr std::uint64_t kOftenDenied = 10;
+  static constexpr std::size_t kMaxOftenDenied = 32;
 
   // Calls `change` with each unit on its worker's thread, soon.
   template <typename Change>

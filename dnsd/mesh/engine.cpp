@@ -23,6 +23,8 @@ void MeshAnalysis::tick(Time now) {
   job_ = std::make_unique<Job>();
   job_->snapshot = registry_.current();
   job_->begun = now;
+  if (denied_) job_->denied = denied_();
+  analysed_denied_ = job_->denied;
   work_ = std::jthread([job = job_.get()] { run(*job); });
 }
 
@@ -35,15 +37,22 @@ void MeshAnalysis::close() {
 bool MeshAnalysis::is_time(Time now) {
   const registry::Snapshot& snapshot = *registry_.current();
   const bool stands_still = std::exchange(seen_, snapshot.generation) == snapshot.generation;
-  if (snapshot.generation == analysed_ || !snapshot.sources.synced) return false;
+  if (!snapshot.sources.synced) return false;
+  if (snapshot.generation == analysed_) return now >= not_before_ && have_denied_names_changed(now);
   changed_since_ = std::min(changed_since_, now);
   if (!stands_still && now - changed_since_ < kLongestDelay) return false;
   return now >= not_before_;
 }
 
+bool MeshAnalysis::have_denied_names_changed(Time now) {
+  if (!denied_ || now < denied_due_) return false;
+  denied_due_ = now + kDeniedPause;
+  return denied_() != analysed_denied_;
+}
+
 void MeshAnalysis::run(Job& job) {
   const auto begun = thread_cpu_time();
-  job.report = registry::analyse(*job.snapshot, [&] { return job.is_to_end.load(); });
+  job.report = registry::analyse(*job.snapshot, job.denied, [&] { return job.is_to_end.load(); });
   job.took = thread_cpu_time() - begun;
   job.is_done = true;
 }

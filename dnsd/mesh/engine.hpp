@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "dnsd/answer/answer_history.hpp"
@@ -42,15 +43,20 @@ struct AnalysisStatus {
 };
 
 // Looks for mistakes across the objects of the registry (docs/reference/findings.md) after it has
-// changed. The work has a thread of its own: a snapshot is immutable, so that neither the control
-// thread nor the workers wait for it.  A burst of changes is one analysis, and analyses take at
-// most a fiftieth of the time of one core.  Control thread.
+// changed, or the names that clients ask for in vain have.  The work has a thread of its own: a
+// snapshot is immutable, so that neither the control thread nor the workers wait for it.  A burst
+// of changes is one analysis, and analyses take at most a fiftieth of the time of one core. Control
+// thread.
 class MeshAnalysis {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
   // REQUIRES: both outlive the analysis.
   MeshAnalysis(const registry::Registry& registry, Log& log) : registry_(registry), log_(log) {}
+
+  // Returns the names that clients ask for often and that do not exist, sorted.
+  using DeniedNames = std::function<std::vector<std::string>()>;
+  void set_denied_names(DeniedNames denied) { denied_ = std::move(denied); }
 
   // Called every second: takes over the result of an analysis, or begins one.
   void tick(Time now);
@@ -64,10 +70,13 @@ class MeshAnalysis {
   static constexpr int kPauseFactor = 49;
   // Changes that do not end are waited for so long.
   static constexpr std::chrono::seconds kLongestDelay{10};
+  // These names change often, and are no reason for haste.
+  static constexpr std::chrono::minutes kDeniedPause{1};
 
   struct Job {
     std::shared_ptr<const registry::Snapshot> snapshot;
     Time begun;
+    std::vector<std::string> denied;
     registry::AnalysisReport report;
     std::chrono::steady_clock::duration took{};
     std::atomic<bool> is_to_end = false;
@@ -75,6 +84,7 @@ class MeshAnalysis {
   };
   static void run(Job& job);
   bool is_time(Time now);
+  bool have_denied_names_changed(Time now);
   void conclude();
   void tell(const registry::FindingCounts& before) const;
 
@@ -85,6 +95,9 @@ class MeshAnalysis {
   std::uint64_t seen_ = 0;      // generation at the last tick
   Time changed_since_ = Time::max();
   Time not_before_{};
+  DeniedNames denied_;
+  std::vector<std::string> analysed_denied_;
+  Time denied_due_{};
   std::unique_ptr<Job> job_;
   std::jthread work_;  // last: it ends before the job does
 };

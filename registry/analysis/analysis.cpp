@@ -32,6 +32,8 @@ constexpr std::array<KindRow, kFindingKinds> kKindRows = {{
     {FindingKind::HostClaimedTwice, "host-claimed-twice", "Two namespaces claim one host."},
     {FindingKind::MixedExportTo, "mixed-export-to",
      "Entries of one host in one namespace have different exportTo."},
+    {FindingKind::NearFailingName, "near-failing-name",
+     "A name that fails often is one letter from a host."},
     {FindingKind::NetworkWithoutGateway, "network-without-gateway",
      "A network with endpoints has no gateway."},
     {FindingKind::PortWithoutUse, "port-without-use", "A port applies to no service."},
@@ -79,8 +81,12 @@ constexpr std::size_t kStepsPerQuestion = 256;
 
 class Run {
  public:
-  Run(const Snapshot& snapshot, const std::function<bool()>& is_interrupted)
-      : snapshot_(snapshot), is_interrupted_(is_interrupted), mesh_(snapshot) {}
+  Run(const Snapshot& snapshot, std::span<const std::string> denied,
+      const std::function<bool()>& is_interrupted)
+      : snapshot_(snapshot),
+        is_interrupted_(is_interrupted),
+        mesh_(snapshot),
+        denied_(mesh_, denied) {}
 
   AnalysisReport report() {
     snapshot_.resources.for_each([&](const StoredResource& stored) {
@@ -92,6 +98,7 @@ class Run {
     const auto judge = [&](const HostEntry& host) {
       if (!goes_on()) return;
       judge_host(mesh_, host, findings_);
+      denied_.judge(mesh_, host, findings_);
       networks_.add(mesh_, host);
     };
     snapshot_.hosts.for_each(judge);
@@ -161,6 +168,7 @@ class Run {
   const Snapshot& snapshot_;
   const std::function<bool()>& is_interrupted_;
   const MeshObjects mesh_;
+  const DeniedNames denied_;
   MeshFindings findings_;
   NamespaceSidecars sidecars_;
   AddressBook addresses_;
@@ -193,8 +201,9 @@ std::string MeshFinding::to_string() const {
   return out + " [" + std::string(id_of(kind)) + "]";
 }
 
-AnalysisReport analyse(const Snapshot& snapshot, const std::function<bool()>& is_interrupted) {
-  return Run(snapshot, is_interrupted).report();
+AnalysisReport analyse(const Snapshot& snapshot, std::span<const std::string> denied,
+                       const std::function<bool()>& is_interrupted) {
+  return Run(snapshot, denied, is_interrupted).report();
 }
 
 }  // namespace meshdns::registry

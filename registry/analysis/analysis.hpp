@@ -30,6 +30,7 @@ enum class FindingKind : std::uint8_t {
   HostBitsSet,
   HostClaimedTwice,
   MixedExportTo,
+  NearFailingName,
   NetworkWithoutGateway,
   PortWithoutUse,
   SelectorSelectsNobody,
@@ -44,7 +45,7 @@ enum class FindingKind : std::uint8_t {
   TooMuchWork,
   VipOfTwoHosts,
 };
-inline constexpr std::size_t kFindingKinds = 22;
+inline constexpr std::size_t kFindingKinds = 23;
 
 // Never changes for a kind: "host-claimed-twice".
 std::string_view id_of(FindingKind kind);
@@ -87,10 +88,12 @@ struct AnalysisReport {
   FindingCounts counts{};  // all that there are, by kind
 };
 
-// Any thread.  `is_interrupted` is asked now and then; once it returns true, the analysis ends soon
-// with what it has.  Decodes each object at most twice and keeps few of them: 100,000
-// ServiceEntries take some megabytes for the time of the call.
+// Any thread.  `denied`: names that are asked often and do not exist, lower case, no final dot.
+// `is_interrupted` is asked now and then; once it returns true, the analysis ends soon with what it
+// has.  Decodes each object at most twice and keeps few of them: 100,000 ServiceEntries take some
+// megabytes for the time of the call.
 AnalysisReport analyse(
-    const Snapshot& snapshot, const std::function<bool()>& is_interrupted = [] { return false; });
+    const Snapshot& snapshot, std::span<const std::string> denied = {},
+    const std::function<bool()>& is_interrupted = [] { return false; });
 
 }  // namespace meshdns::registry

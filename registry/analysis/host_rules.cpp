@@ -260,4 +260,41 @@ void SingleLabelHosts::judge(const MeshObjects& mesh, MeshFindings& out) const {
   });
 }
 
+DeniedNames::DeniedNames(const MeshObjects& mesh, std::span<const std::string> names) {
+  const Snapshot& snapshot = mesh.snapshot();
+  const std::string zone = "svc." + mesh.settings().cluster_domain;
+  for (const std::string& name : names) {
+    std::vector<std::string> search;
+    if (snapshot.default_client) search = snapshot.default_client->search;
+    // Other clients append the domain of their namespace, which is the label in front of "svc".
+    if (is_below(name, zone)) {
+      const auto front = std::string_view(name).substr(0, name.size() - zone.size() - 1);
+      search.push_back(std::string(front.substr(front.rfind('.') + 1)) + "." + zone);
+    }
+    MeantName meant(name, mesh.settings().cluster_domain, search);
+    // A name that exists fails for other reasons, and a search list makes names that do not.
+    const bool exists = std::ranges::any_of(meant.spellings(), [&](std::string_view spelling) {
+      return mesh.find_host(spelling) != nullptr;
+    });
+    if (!exists) names_.push_back(std::move(meant));
+  }
+}
+
+void DeniedNames::judge(const MeshObjects& mesh, const HostEntry& host, MeshFindings& out) const {
+  if (host.records().empty() || out.is_full(FindingKind::NearFailingName)) return;
+  for (const MeantName& name : names_) {
+    if (name.typing_errors(host.host()) != 1U) continue;
+    const ServiceRecord& record = *host.records().front();
+    const StoredResource* const entry = entry_of(record);
+    const StoredResource* const object = entry != nullptr ? entry : record.source.get();
+    if (object == nullptr) continue;
+    out.add({FindingKind::NearFailingName, Weight::Note, mesh.place_of(*object),
+             entry == nullptr ? std::string() : field_of(*entry, host.host()),
+             in_quotes(std::string(host.host())) + " is one letter from " +
+                 in_quotes(std::string(name.spellings().front())) +
+                 ", which clients ask for often and which does not exist; correct the one that is "
+                 "misspelt"});
+  }
+}
+
 }  // namespace meshdns::registry

@@ -6,12 +6,14 @@
 
 #include <cstddef>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "registry/analysis/mesh_objects.hpp"
 #include "registry/base/hash.hpp"
+#include "registry/view/near_names.hpp"
 
 namespace meshdns::registry {
 
@@ -99,6 +101,18 @@ class SingleLabelHosts {
     std::size_t index;
   };
   TextMap<std::vector<Entry>> entries_;  // by host
+};
+
+// Names that clients ask for often and that do not exist.
+class DeniedNames {
+ public:
+  // REQUIRES: outlived by the names.
+  DeniedNames(const MeshObjects& mesh, std::span<const std::string> names);
+  // One of them may be this host, misspelt, or the host is misspelt.
+  void judge(const MeshObjects& mesh, const HostEntry& host, MeshFindings& out) const;
+
+ private:
+  std::vector<MeantName> names_;
 };
 
 // The selectors of entries and Sidecars, and the workloads that they select.

@@ -23,6 +23,8 @@ class MeantName {
   MeantName(std::string_view name, std::string_view cluster_domain,
             std::span<const std::string> search);
 
+  // The name, and without appended domains.
+  std::span<const std::string_view> spellings() const { return spellings_; }
   // The number of typing errors between the name, as it is or without appended domains, and the
   // host; nullopt: too many for the number of letters in the labels that differ.  Of a wildcard
   // its suffix counts, too, which the name or its parent may be.
