@@ -248,7 +248,7 @@ std::vector<std::string> names_in(const NearNames& near) {
 TEST(NearNamesTest, AreThoseOfAPlainModelInRandomWorlds) {
   NearWorlds worlds(20261128);
   std::size_t found = 0;
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < 40; ++i) {
     const model::World world = worlds.make();
     Registry registry(world.settings);
     commit_near_world(registry, world);
@@ -264,7 +264,7 @@ TEST(NearNamesTest, AreThoseOfAPlainModelInRandomWorlds) {
       found += near.names.size();
     }
   }
-  EXPECT_GT(found, 3'000U);
+  EXPECT_GT(found, 300U);
 }
 
 class NearNamesOfAMeshTest : public testing::Test {
