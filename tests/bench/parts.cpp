@@ -85,7 +85,7 @@ void read_query(benchmark::State& state) {
       octets,
       {.name = *wire::name_from_text(host_of(7) + "."), .type = wire::Type::A, .edns = true}));
   wire::QueryMessage query;
-  for (auto _ : state) benchmark::DoNotOptimize(wire::parse_query(octets, query));
+  for ([[maybe_unused]] auto _ : state) benchmark::DoNotOptimize(wire::parse_query(octets, query));
 }
 BENCHMARK(read_query);
 
@@ -95,7 +95,7 @@ void look_up(benchmark::State& state) {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < services; ++i) names.push_back(host_of(i * 7919 % services));
   std::size_t next = 0;
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     const registry::View view(*snapshot, *snapshot->default_client);
     benchmark::DoNotOptimize(view.lookup(names[next]));
     if (++next == names.size()) next = 0;
@@ -107,7 +107,7 @@ void commit_changes(benchmark::State& state, Registry& registry) {
   const auto services = static_cast<std::size_t>(state.range(0));
   const std::string origin = "services";
   static std::size_t next = 0;  // of all runs: a change to what is there already is none
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     Transaction transaction;
     transaction.upsert(slice(next * 7919 % services, 1 + next / services), origin, 0);
     benchmark::DoNotOptimize(registry.commit(std::move(transaction)));
@@ -186,7 +186,7 @@ void commit_workload(benchmark::State& state, std::size_t i) {
   Registry& registry = registry_with_selectors(static_cast<std::size_t>(state.range(0)));
   const std::string origin = "vms";
   std::size_t version = 0;
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     Transaction transaction;
     transaction.upsert(workload(i, ++version), origin, 0);
     benchmark::DoNotOptimize(registry.commit(std::move(transaction)));
@@ -203,7 +203,7 @@ BENCHMARK(commit_selected_workload)->Arg(5'000)->Arg(20'000)->Unit(benchmark::kM
 
 void read_manifests(benchmark::State& state) {
   const std::string text = manifests(1000);
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     Transaction transaction;
     read_into(text, transaction, "world.yaml");
     benchmark::DoNotOptimize(transaction.empty());

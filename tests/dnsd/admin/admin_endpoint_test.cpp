@@ -65,7 +65,7 @@ class AdminEndpointTest : public testing::Test {
       size = *std::get<SocketAddress>(address).to_sockaddr(name);
     }
     const int fd = ::socket(name.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (::connect(fd, reinterpret_cast<const sockaddr*>(&name), size) == 0) return fd;
+    if (fd < 0 || ::connect(fd, reinterpret_cast<const sockaddr*>(&name), size) == 0) return fd;
     ::close(fd);
     return -1;
   }

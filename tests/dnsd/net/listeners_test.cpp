@@ -125,6 +125,7 @@ TEST(ListenersTest, BindAddressesThatAreNotThereYet) {
 // One UDP and one TCP socket, bound by somebody else, for three workers.
 FileDescriptor socket_on(int type, std::uint16_t port) {
   FileDescriptor fd(::socket(AF_INET, type, 0));
+  if (!fd) return {};
   sockaddr_in name{};
   name.sin_family = AF_INET;
   name.sin_addr.s_addr = htonl(INADDR_ANY);
@@ -137,6 +138,8 @@ FileDescriptor socket_on(int type, std::uint16_t port) {
 std::uint16_t port_of(const FileDescriptor& fd) {
   sockaddr_in name{};
   socklen_t size = sizeof name;
+  EXPECT_TRUE(fd);
+  if (!fd) return 0;
   EXPECT_EQ(::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&name), &size), 0);
   return ntohs(name.sin_port);
 }

@@ -202,7 +202,7 @@ class UdpClient {
   }
   // The next message and where it came from.
   std::optional<std::string> receive(IpAddress* from = nullptr, int timeout_ms = kPatienceMs) {
-    if (!wait_readable(fd_.get(), timeout_ms)) return std::nullopt;
+    if (!fd_ || !wait_readable(fd_.get(), timeout_ms)) return std::nullopt;
     std::array<char, 65536> buffer;
     sockaddr_storage name{};
     socklen_t size = sizeof name;
@@ -241,7 +241,7 @@ class TcpClient {
   bool connect(const SocketAddress& to) {
     sockaddr_storage name{};
     const auto size = to.to_sockaddr(name);
-    return size && ::connect(fd_.get(), reinterpret_cast<sockaddr*>(&name), *size) == 0;
+    return fd_ && size && ::connect(fd_.get(), reinterpret_cast<sockaddr*>(&name), *size) == 0;
   }
 
   static std::string framed(const std::string& message) {

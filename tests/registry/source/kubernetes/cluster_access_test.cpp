@@ -138,9 +138,11 @@ class AccessFilesTest : public testing::Test {
     X509_gmtime_adj(X509_getm_notAfter(certificate.get()), 3'600);
     X509_sign(certificate.get(), key.get(), EVP_sha256());
     std::FILE* const crt = std::fopen((directory_ + "/" + name + ".crt").c_str(), "w");
+    if (crt == nullptr) return {};
     PEM_write_X509(crt, certificate.get());
     std::fclose(crt);
     std::FILE* const pem = std::fopen((directory_ + "/" + name + ".key").c_str(), "w");
+    if (pem == nullptr) return {};
     PEM_write_PrivateKey(pem, key.get(), nullptr, nullptr, 0, nullptr, nullptr);
     std::fclose(pem);
     return directory_ + "/" + name;

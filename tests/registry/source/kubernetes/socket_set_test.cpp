@@ -118,6 +118,7 @@ TEST_F(SocketSetTest, MayBeDestroyedByItsListener) {
 TEST_F(SocketSetTest, SaysThatASocketCannotBeWatched) {
   EXPECT_FALSE(set_->watch(-1, {.readable = true}));
   std::FILE* const file = std::tmpfile();
+  ASSERT_NE(file, nullptr);
   const auto watched = set_->watch(fileno(file), {.readable = true});
   ASSERT_FALSE(watched);
   EXPECT_EQ(watched.error().message, "cannot watch the connection: Operation not permitted");
