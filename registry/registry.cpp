@@ -35,6 +35,12 @@ Ref<const Client> Registry::client_of(const ClientIdentity& identity) {
   return state_->clients.visitor(identity);
 }
 
+std::vector<VipAssignment> Registry::virtual_addresses() const {
+  return state_->vips.assignments();
+}
+
+std::uint64_t Registry::virtual_address_changes() const { return state_->vips.changes(); }
+
 std::vector<std::string> Registry::endpoint_names_of(std::string_view ns) const {
   const SymbolRef symbol = state_->symbols.find(ns);
   return symbol ? state_->endpoint_names.names_of(symbol) : std::vector<std::string>();
@@ -171,6 +177,7 @@ Changes Registry::rebuild(MeshSettings configured) {
   if (state_->settings->auto_allocate == AutoAllocate::Persistent &&
       old->settings->auto_allocate == AutoAllocate::Persistent)
     state_->vips.set_allocator(old->vips.take_allocator());
+  state_->vips.count_changes_from(old->vips.changes() + 1);
   Change change(wants_records());
   change.replaced = &old->hosts;
   const OriginTable::Exchange exchange = state_->exchange_in(change);

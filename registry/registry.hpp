@@ -68,6 +68,10 @@ class Registry {
   // Replaces the allocator of `auto_allocate` that the settings selected (persistent allocators
   // need a file, which the registry does not have).
   Changes set_vip_allocator(std::unique_ptr<VipAllocator> allocator);
+  // The addresses that the allocator has assigned, in no order, and a number that grows whenever
+  // they change.
+  std::vector<VipAssignment> virtual_addresses() const;
+  std::uint64_t virtual_address_changes() const;
   // Returns a client with that identity, for explanations.  It is not stored in the snapshot or in
   // any table, so any number of identities may be used.
   Ref<const Client> client_of(const ClientIdentity& identity);

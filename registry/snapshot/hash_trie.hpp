@@ -85,6 +85,29 @@ class HashTrie {
     }
   }
 
+  // Calls `gone(entry)` for the entries that only `before` has, and `came(entry)` for those that
+  // only `after` has, those with the same 12 first bits of the hash one after the other; then
+  // `next()`.  Passes over all that the two share.
+  template <typename Gone, typename Came, typename Next>
+  static void compare(const HashTrie& before, const HashTrie& after, Gone&& gone, Came&& came,
+                      Next&& next) {
+    if (before.root_ == after.root_) return;
+    for (std::size_t i = 0; i < kFanOut * kFanOut; ++i) {
+      const Place was = before.place(i);
+      const Place is = after.place(i);
+      if (was == is) continue;
+      const std::vector<const Entry*> old = entries_at(was);
+      const std::vector<const Entry*> now = entries_at(is);
+      std::vector<const Entry*> rest;
+      std::ranges::set_difference(old, now, std::back_inserter(rest));
+      for (const Entry* entry : rest) gone(*entry);
+      rest.clear();
+      std::ranges::set_difference(now, old, std::back_inserter(rest));
+      for (const Entry* entry : rest) came(*entry);
+      next();
+    }
+  }
+
   // Replaces the entry that `matches`, or adds one.
   template <typename Matches>
   void put(std::uint64_t hash, const EntryRef& entry, Matches&& matches) {
@@ -226,6 +249,31 @@ class HashTrie {
       return leaf;
     const Fork* fork = branch->forks[index].get();
     return fork == nullptr ? nullptr : fork->leaves[fork_index(tag_of(hash))].get();
+  }
+
+  // A place of a branch: it has a leaf, or the fork that the leaf became.
+  struct Place {
+    const Leaf* leaf = nullptr;
+    const Fork* fork = nullptr;
+    friend bool operator==(const Place&, const Place&) = default;
+  };
+  Place place(std::size_t index) const {
+    const Branch* branch = root_ ? root_->branches[index / kFanOut].get() : nullptr;
+    if (branch == nullptr) return {};
+    return {branch->leaves[index % kFanOut].get(), branch->forks[index % kFanOut].get()};
+  }
+  // Sorted.
+  static std::vector<const Entry*> entries_at(const Place& place) {
+    std::vector<const Entry*> list;
+    const auto add_leaf = [&](const Leaf* leaf) {
+      for (std::uint32_t i = 0; leaf != nullptr && i < leaf->size; ++i)
+        list.push_back(leaf->entries()[i]);
+    };
+    add_leaf(place.leaf);
+    if (place.fork != nullptr)
+      for (const auto& leaf : place.fork->leaves) add_leaf(leaf.get());
+    std::ranges::sort(list);
+    return list;
   }
 
   template <typename Visit>

@@ -90,7 +90,16 @@ void VipTable::assign(SymbolTable& symbols, const std::function<void(const HostK
       changed(host);
   for (const auto& [host, addresses] : assigned_)
     if (!fresh.contains(host)) changed(host);
+  if (assigned_ != fresh) ++changes_;
   assigned_ = std::move(fresh);
+}
+
+std::vector<VipAssignment> VipTable::assignments() const {
+  std::vector<VipAssignment> list;
+  list.reserve(assigned_.size());
+  for (const auto& [host, addresses] : assigned_)
+    list.push_back({std::string(host.ns->text()), host.host, addresses.front(), addresses.back()});
+  return list;
 }
 
 std::vector<IpAddress> VipTable::addresses_of(const HostKey& host) const {

@@ -43,6 +43,11 @@ class VipTable {
   void assign(SymbolTable& symbols, const std::function<void(const HostKey&)>& changed);
   // Empty: the host has none.
   std::vector<IpAddress> addresses_of(const HostKey& host) const;
+  // In no order.
+  std::vector<VipAssignment> assignments() const;
+  // Grows whenever assignments() has changed, and from `start` on.
+  std::uint64_t changes() const { return changes_; }
+  void count_changes_from(std::uint64_t start) { changes_ = start; }
 
  private:
   struct Request {
@@ -70,6 +75,7 @@ class VipTable {
   std::uint64_t demand_ = 0;
   std::uint64_t demand_served_ = 0;  // at the last assignment
   bool has_new_allocator_ = false;
+  std::uint64_t changes_ = 0;
 };
 
 }  // namespace meshdns::registry

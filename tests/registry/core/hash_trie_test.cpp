@@ -52,5 +52,43 @@ TEST_P(HashTrieTest, BehavesAsAMapAndKeepsEveryOldVersion) {
   }
 }
 
+TEST_P(HashTrieTest, TellsTheDifferenceOfTwoVersions) {
+  std::mt19937_64 random(5);
+  HashTrie<Item> trie;
+  for (int round = 0; round < 200; ++round) {
+    const HashTrie<Item> before = trie;
+    for (std::uint64_t changes = random() % 30; changes > 0; --changes) {
+      const std::uint64_t hash = (random() % 4) << 52 | random() % 2000 * GetParam();
+      const auto same = [&](const Item& item) { return item.hash == hash; };
+      if (random() % 3 == 0)
+        trie.erase(hash, same);
+      else
+        trie.put(hash, Ref<const Item>(new Item(hash, round)), same);
+    }
+    std::map<std::uint64_t, int> model;
+    before.for_each([&](const Item& item) { model[item.hash] = item.value; });
+    // The entries of one place come together, and none is told twice.
+    std::vector<const Item*> gone;
+    std::vector<const Item*> came;
+    HashTrie<Item>::compare(
+        before, trie, [&](const Item& item) { gone.push_back(&item); },
+        [&](const Item& item) { came.push_back(&item); },
+        [&] {
+          for (const Item* item : gone)
+            EXPECT_EQ(model.erase(item->hash), 1U) << "gone twice, or never there";
+          for (const Item* item : came)
+            EXPECT_TRUE(model.emplace(item->hash, item->value).second) << "came twice";
+          gone.clear();
+          came.clear();
+        });
+    std::map<std::uint64_t, int> expected;
+    trie.for_each([&](const Item& item) { expected[item.hash] = item.value; });
+    ASSERT_EQ(model, expected);
+    HashTrie<Item>::compare(
+        trie, HashTrie<Item>(trie), [](const Item&) { ADD_FAILURE(); },
+        [](const Item&) { ADD_FAILURE(); }, [] { ADD_FAILURE(); });
+  }
+}
+
 }  // namespace
 }  // namespace meshdns::registry
