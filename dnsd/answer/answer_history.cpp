@@ -180,6 +180,13 @@ std::string answers_text(const AnswerEvent& event) {
   return "from " + event.before + " to " + event.after;
 }
 
+std::string change_text(const AnswerEvent& event) {
+  std::string text = std::string(to_string(event.kind)) + ", " + answers_text(event);
+  if (!event.object.empty()) text += "; " + event.object;
+  if (!event.source.empty()) text += " (" + event.source + ")";
+  return text;
+}
+
 void AnswerHistory::begin(const registry::Snapshot& snapshot, std::int64_t unix_seconds) {
   origins_ = snapshot.origins;
   const std::lock_guard lock(mutex_);
@@ -255,9 +262,7 @@ std::string AnswerHistory::last_change(std::string_view host, std::string_view n
     std::string text = ns.empty() || event->ns == ns
                            ? "since " + time
                            : "last change of the name " + time + ", in namespace " + event->ns;
-    text += ": " + std::string(to_string(event->kind)) + ", " + answers_text(*event);
-    if (!event->object.empty()) text += "; " + event->object;
-    if (!event->source.empty()) text += " (" + event->source + ")";
+    text += ": " + change_text(*event);
     return text;
   }
   if (ns.empty()) return {};

@@ -36,6 +36,8 @@ std::string_view to_string(AnswerEvent::Kind kind);
 std::string time_text(std::int64_t unix_seconds);
 // "from 10.0.0.7 to 10.0.0.8", "10.0.0.7" for a name that appeared or vanished.
 std::string answers_text(const AnswerEvent& event);
+// "appeared, 10.0.0.7; ServiceEntry shop/api (shop.yaml:14)".
+std::string change_text(const AnswerEvent& event);
 
 // Keeps the changes of commits that changed answers.  Changes between two looks count once, by
 // their outcome.  New addresses of endpoint names alone are no change: those of large providers
