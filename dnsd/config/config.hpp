@@ -231,6 +231,14 @@ using SourceConfig = std::variant<FilesSource, KubernetesSource, NameTableSource
 // for the IP, and is the NAME if there is none.
 Result<UpstreamServer> parse_upstream_server(std::string_view text);
 
+// Limits of what state_dir keeps of earlier answers.
+struct HistoryConfig {
+  std::chrono::seconds keep = std::chrono::hours(168);
+  std::size_t size_bytes = std::size_t{64} << 20;  // key `size`
+  bool is_on() const { return keep.count() > 0 && size_bytes > 0; }
+  friend bool operator==(const HistoryConfig&, const HistoryConfig&) = default;
+};
+
 struct Dns64Config {
   std::optional<IpPrefix> prefix;  // nullopt = off
   friend bool operator==(const Dns64Config&, const Dns64Config&) = default;
@@ -259,6 +267,7 @@ struct Config {
   UpstreamConfig upstream;
   CacheConfig cache;
   std::string state_dir;  // empty = none
+  HistoryConfig history;
   Dns64Config dns64;
   HostsConfig hosts;
   std::map<std::string, Override> overrides;  // canonical suffix -> its answer

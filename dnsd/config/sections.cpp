@@ -276,6 +276,20 @@ Codec<CacheConfig> cache() {
       check_cache);
 }
 
+std::string complain_about_history_size(std::size_t octets) {
+  constexpr std::size_t kLeast = std::size_t{1} << 20;
+  if (octets == 0 || octets >= kLeast) return "";
+  return "is less than 1MiB; write 0 to keep no history";
+}
+
+Codec<HistoryConfig> history() {
+  return section<HistoryConfig>({
+      field("keep", &HistoryConfig::keep, whole_seconds(8760h)),
+      field("size", &HistoryConfig::size_bytes,
+            checked(text_value(parse_size, format_size), complain_about_history_size)),
+  });
+}
+
 using Overrides = std::map<std::string, Override>;
 
 std::string remedy_for_override(std::string_view text) {
@@ -517,6 +531,7 @@ const Fields& config_fields() {
       field("upstream", &Config::upstream, upstream()),
       field("cache", &Config::cache, cache()),
       field("state_dir", &Config::state_dir, text()),
+      field("history", &Config::history, history()),
       field("dns64", &Config::dns64, dns64()),
       field("hosts", &Config::hosts,
             section<HostsConfig>({field("file", &HostsConfig::file, text())})),

@@ -417,6 +417,8 @@ void DaemonHealth::look(Time now, const std::string& config_file, const std::str
                     std::back_inserter(troubles_));
   if (const std::string trouble = engine_.kept.status().trouble; !trouble.empty())
     troubles_.push_back({"state_dir: the state was not saved: " + trouble, kNotSaved});
+  if (const std::string& trouble = engine_.history.trouble(); !trouble.empty())
+    troubles_.push_back({"history: " + trouble, "the answers of now cannot be explained later"});
   if (!kernel.empty() && engine_.config.server.kernel_answers == KernelAnswersMode::On)
     troubles_.push_back({"kernel answers: " + kernel, "answers are slower: none is in the kernel"});
   board_.beat(now);

@@ -8,10 +8,12 @@
 #include <string>
 #include <utility>
 
+#include "dnsd/config/load.hpp"
 #include "dnsd/config/values.hpp"
 #include "dnsd/mesh/configured_sources.hpp"
 #include "dnsd/mesh/state_directory.hpp"
 #include "registry/base/cpu_time.hpp"
+#include "registry/base/durable_file.hpp"
 #include "registry/base/host_name.hpp"
 #include "registry/view/view.hpp"
 
@@ -153,6 +155,16 @@ void AnswerChanges::tick() {
                                 {"source", last.source}});
 }
 
+std::uint64_t hash_of_answers(const Config& config) {
+  Config part;
+  part.mesh = config.mesh;
+  part.client = config.client;
+  part.dns64 = config.dns64;
+  part.hosts = config.hosts;
+  part.overrides = config.overrides;
+  return stable_hash(to_json(part));
+}
+
 Engine::Engine(uv_loop_t* loop, const Config& current_config, ForwardListener& listener,
                Log& to_log, Time start)
     : config(current_config),
@@ -165,6 +177,7 @@ Engine::Engine(uv_loop_t* loop, const Config& current_config, ForwardListener& l
       answers(registry, log),
       forwarding(std::make_shared<ForwardShared>(config.cache, listener)),
       kept(config, registry, feed, log),
+      history(registry, feed, log),
       resolution(registry, publisher, feed),
       server_names(registry, log),
       sources(loop, feed, server_names, started),
@@ -173,6 +186,7 @@ Engine::Engine(uv_loop_t* loop, const Config& current_config, ForwardListener& l
   registry.set_publish(
       [this](std::shared_ptr<const registry::Snapshot> s) { publisher.publish(std::move(s)); });
   registry.set_clients(client_settings(config));
+  history.set_configuration(hash_of_answers(config));
   set_listener({});
 }
 
@@ -199,6 +213,7 @@ void Engine::apply(const Config& before) {
   }
   if (config.client != before.client) registry.set_clients(client_settings(config));
   forwarding->cache.reconfigure(config.cache);
+  history.set_configuration(hash_of_answers(config));
 }
 
 void Engine::set_listener(std::function<void()> listener) {
@@ -228,6 +243,7 @@ void Engine::tick(Time now) {
   kept.tick(now);
   analysis.tick(now);
   answers.tick();
+  history.tick(now, unix_now(), kept.path(), config.history, answers.history());
   sources.note_changes(now);
 }
 
@@ -251,6 +267,7 @@ std::vector<std::string> Engine::past_of(const registry::View& view, std::string
 void Engine::close() {
   publisher.set_listener({});
   analysis.close();
+  history.close(unix_now(), answers.history());
   kept.close();
   sources.clear();
   resolution.close();

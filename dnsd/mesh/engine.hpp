@@ -20,6 +20,7 @@
 #include "dnsd/config/config.hpp"
 #include "dnsd/log/log.hpp"
 #include "dnsd/mesh/endpoint_resolution.hpp"
+#include "dnsd/mesh/kept_history.hpp"
 #include "dnsd/mesh/kept_state.hpp"
 #include "dnsd/mesh/registry_feed.hpp"
 #include "dnsd/mesh/running_sources.hpp"
@@ -105,6 +106,9 @@ class MeshAnalysis {
 // `client:` of the configuration in the registry's terms.
 registry::ClientSettings client_settings(const Config& config);
 
+// A hash of the sections that change the answers for names of the registry.
+std::uint64_t hash_of_answers(const Config& config);
+
 // Keeps the history of answers, and says in the log what has changed: one line a second at most,
 // however many commits there were.  Control thread.
 class AnswerChanges {
@@ -177,6 +181,7 @@ class Engine {
   AnswerChanges answers;
   const std::shared_ptr<ForwardShared> forwarding;
   KeptState kept;
+  KeptHistory history;
   EndpointResolution resolution;
   ServerNames server_names;
   RunningSources sources;

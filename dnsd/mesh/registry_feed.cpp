@@ -275,6 +275,7 @@ void RegistryFeed::on_resolved(std::string_view ns, std::vector<registry::Resolv
     if (!name.reason.empty() && name.state != registry::ResolvedName::State::Pending)
       log_.write_folded(LogLevel::Warn, "an endpoint name has no address",
                         {{"name", name.host}, {"namespace", ns}, {"reason", name.reason}});
+    if (result_listener_) result_listener_(ns, name.host);
     transaction.set_resolved(ns, std::move(name));
   }
   follow(registry_.commit(std::move(transaction)));

@@ -69,6 +69,11 @@ class RegistryFeed final : public registry::SourceSink, public resolver::Resolve
   bool is_interrupted() const { return interrupted_; }
   // Called after each batch.
   void set_listener(std::function<void()> listener) { listener_ = std::move(listener); }
+  // Called with the namespace and the name of each result of a lookup, before it is in the
+  // registry.
+  void set_result_listener(std::function<void(std::string_view, const std::string&)> listener) {
+    result_listener_ = std::move(listener);
+  }
 
   // Findings that stand now, by origin.
   const std::map<std::string, std::vector<registry::Finding>>& findings() const {
@@ -110,6 +115,7 @@ class RegistryFeed final : public registry::SourceSink, public resolver::Resolve
   std::set<std::string> held_origins_;
 
   std::function<void()> listener_;
+  std::function<void(std::string_view, const std::string&)> result_listener_;
   FeedCounters counters_;
 };
 
