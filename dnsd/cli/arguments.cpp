@@ -6,15 +6,20 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <map>
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "dnsd/config/enum_names.hpp"
+#include "dnsd/config/values.hpp"
 #include "registry/base/did_you_mean.hpp"
 #include "registry/base/host_name.hpp"
 #include "registry/base/ip_address.hpp"
@@ -242,16 +247,27 @@ void add_check_options(CLI::App& app, Arguments& arguments) {
       ->check(is_namespace());
 }
 
-void add_explain_options(CLI::App& app, Arguments& arguments, std::string& connect_text) {
+// Options whose texts are read once all are known.
+struct TypedTexts {
+  std::string connect;
+  std::string at;
+};
+
+void add_explain_options(CLI::App& app, Arguments& arguments, TypedTexts& texts) {
   ExplainArguments& explain = arguments.explain;
   app.add_option("NAME", explain.name, "host name that is asked for")->check(domain_name());
   app.add_option("TYPE", explain.type, "record type (default: A and AAAA, or what fits the name)")
       ->check(record_type());
   add_text(app, "--from", explain.from, "NAMESPACE|IP", "client: its namespace or its IP address")
       ->check(namespace_or_address());
-  app.add_flag("--offline", explain.offline, "explain from the files, without the running daemon");
+  auto* offline = app.add_flag("--offline", explain.offline,
+                               "explain from the files, without the running daemon");
+  add_text(app, "--at", texts.at, "TIME",
+           "explain the answer of that time, from the history in state_dir: 14:05, -2h or "
+           "2026-11-28T14:05:00Z")
+      ->excludes(offline);
   add_json_option(app, explain.as_json);
-  auto* connect = app.add_option("--connect", connect_text,
+  auto* connect = app.add_option("--connect", texts.connect,
                                  "explain a connection instead: which service it would match")
                       ->type_name("IP:PORT");
   auto* sni = add_text(app, "--sni", explain.sni, "NAME", "server name of the TLS connection")
@@ -337,11 +353,16 @@ void add_control_commands(CLI::App& app, Arguments& arguments) {
       ->check(one_of(std::move(levels)));
 }
 
-Result<void> finish_explain(ExplainArguments& explain, const std::string& connect_text) {
+Result<void> finish_explain(ExplainArguments& explain, const TypedTexts& texts) {
   for (char& c : explain.type)
     if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
-  if (!connect_text.empty()) {
-    auto connect = parse_socket_address(connect_text);
+  if (!texts.at.empty()) {
+    const auto at = parse_moment(texts.at, static_cast<std::int64_t>(std::time(nullptr)));
+    if (!at) return fail("--at: " + at.error().message);
+    explain.at = *at;
+  }
+  if (!texts.connect.empty()) {
+    auto connect = parse_socket_address(texts.connect);
     if (!connect) return fail("--connect: " + connect.error().message);
     explain.connect = *connect;
   }
@@ -376,13 +397,13 @@ Result<void> finish_standard_input(const Arguments& arguments) {
   return {};
 }
 
-Result<void> finish(Arguments& arguments, const std::string& connect_text,
+Result<void> finish(Arguments& arguments, const TypedTexts& texts,
                     std::string_view default_config) {
   if (arguments.command == Command::Flush && arguments.control.name.empty() &&
       arguments.control.zone.empty())
     return fail("flush: NAME or --zone ZONE is missing (--zone . for everything)");
   if (arguments.command == Command::Explain) {
-    const auto explained = finish_explain(arguments.explain, connect_text);
+    const auto explained = finish_explain(arguments.explain, texts);
     if (!explained) return explained;
   }
   if (!arguments.check.diff.empty() && arguments.check.format == CheckFormat::Sarif)
@@ -439,7 +460,79 @@ int print_help(const CLI::App& app, const std::string& command, std::ostream& ou
   return 0;
 }
 
+// The seconds of "HH:MM" or "HH:MM:SS" since midnight.
+std::optional<int> parse_time_of_day(std::string_view text) {
+  const bool has_seconds = text.size() == 8;
+  if (!has_seconds && text.size() != 5) return std::nullopt;
+  int seconds = 0;
+  for (std::size_t i = 0; i < text.size(); i += 3) {
+    int part = 0;
+    const char* const end = text.data() + i + 2;
+    if (i > 0 && text[i - 1] != ':') return std::nullopt;
+    if (const auto [rest, code] = std::from_chars(text.data() + i, end, part);
+        code != std::errc() || rest != end || part < 0 || part > (i == 0 ? 23 : 59))
+      return std::nullopt;
+    seconds = 60 * seconds + part;
+  }
+  return has_seconds ? seconds : 60 * seconds;
+}
+
+// The time of day by the clock of the machine, on the day of `moment`.
+std::int64_t on_that_day(std::int64_t moment, int seconds, int days) {
+  const auto time = static_cast<std::time_t>(moment);
+  std::tm local{};
+  ::localtime_r(&time, &local);
+  local.tm_mday += days;
+  local.tm_hour = seconds / 3600;
+  local.tm_min = seconds / 60 % 60;
+  local.tm_sec = seconds % 60;
+  local.tm_isdst = -1;
+  return static_cast<std::int64_t>(std::mktime(&local));
+}
+
+// "2026-11-28T14:05:00Z", "2026-11-28T14:05:00+01:00".
+std::optional<std::int64_t> parse_timestamp(std::string_view text) {
+  constexpr std::size_t kDate = 10;
+  if (text.size() < kDate + 1 || (text[kDate] != 'T' && text[kDate] != ' ')) return std::nullopt;
+  std::tm day{};
+  const std::string date(text.substr(0, kDate));
+  const char* const end = ::strptime(date.c_str(), "%Y-%m-%d", &day);
+  if (end == nullptr || *end != '\0') return std::nullopt;
+  std::string_view rest = text.substr(kDate + 1);
+  const std::size_t zone_at = rest.find_first_of("Z+-");
+  const std::string_view zone = rest.substr(std::min(zone_at, rest.size()));
+  const auto seconds = parse_time_of_day(rest.substr(0, std::min(zone_at, rest.size())));
+  if (!seconds) return std::nullopt;
+  if (zone.empty()) {
+    day.tm_isdst = -1;
+    day.tm_hour = 12;  // of that day, in any zone
+    return on_that_day(static_cast<std::int64_t>(std::mktime(&day)), *seconds, 0);
+  }
+  const std::int64_t utc = static_cast<std::int64_t>(::timegm(&day)) + *seconds;
+  if (zone == "Z") return utc;
+  const auto offset = zone.front() == 'Z' ? std::nullopt : parse_time_of_day(zone.substr(1));
+  if (!offset) return std::nullopt;
+  return zone.front() == '+' ? utc - *offset : utc + *offset;
+}
+
 }  // namespace
+
+Result<std::int64_t> parse_moment(std::string_view text, std::int64_t now) {
+  std::optional<std::int64_t> moment = parse_timestamp(text);
+  if (text.starts_with('-')) {
+    const auto ago = parse_duration(text.substr(1));
+    if (!ago) return std::unexpected(ago.error());
+    moment = now - std::chrono::duration_cast<std::chrono::seconds>(*ago).count();
+  } else if (const auto seconds = parse_time_of_day(text)) {
+    moment = on_that_day(now, *seconds, 0);
+    if (*moment > now) moment = on_that_day(now, *seconds, -1);
+  }
+  if (!moment)
+    return fail(registry::in_quotes(text) +
+                " is not a time; write 14:05, -2h or 2026-11-28T14:05:00Z");
+  if (*moment > now) return fail(registry::in_quotes(text) + " is in the future");
+  return *moment;
+}
 
 std::string version_text() {
   utsname system{};
@@ -452,7 +545,7 @@ std::string version_text() {
 std::optional<int> parse_arguments(std::span<const char* const> argv, Arguments& arguments,
                                    std::ostream& out, std::ostream& err,
                                    std::string_view default_config) {
-  std::string connect_text;  // as typed
+  TypedTexts texts;
   CLI::App app("DNS proxy and resolver for service meshes", "meshdnsd");
   app.set_version_flag("--version", version_text());
   app.require_subcommand(0, 1);
@@ -466,7 +559,7 @@ std::optional<int> parse_arguments(std::span<const char* const> argv, Arguments&
   add_check_options(*check, arguments);
   CLI::App* explain = add_command(app, arguments, Command::Explain, "explain",
                                   "say how a query would be answered, and why");
-  add_explain_options(*explain, arguments, connect_text);
+  add_explain_options(*explain, arguments, texts);
   add_control_commands(app, arguments);
   std::string explained;
   CLI::App* help = add_plain_command(app, "help", "show the usage of a command");
@@ -479,7 +572,7 @@ std::optional<int> parse_arguments(std::span<const char* const> argv, Arguments&
     return app.exit(outcome, out, err) == 0 ? 0 : kExitUsage;
   }
   if (help->parsed()) return print_help(app, explained, out, err);
-  if (const auto finished = finish(arguments, connect_text, default_config); !finished) {
+  if (const auto finished = finish(arguments, texts, default_config); !finished) {
     err << "meshdnsd: " << finished.error().message << "\nRun with --help for more information.\n";
     return kExitUsage;
   }

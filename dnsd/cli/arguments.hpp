@@ -12,6 +12,7 @@
 
 #include "dnsd/config/load.hpp"
 #include "registry/base/ip_address.hpp"
+#include "registry/base/result.hpp"
 #include "registry/base/socket_address.hpp"
 
 namespace meshdns::dnsd {
@@ -54,7 +55,8 @@ struct ExplainArguments {
   std::string type;      // upper case mnemonic or TYPEnnn; empty = what fits
   bool offline = false;  // from the files, whether or not a daemon runs
   bool as_json = false;
-  std::string from;  // namespace or IP address as typed; empty = the default client
+  std::string from;                // namespace or IP address as typed; empty = the default client
+  std::optional<std::int64_t> at;  // --at TIME, in Unix seconds: from the history
   std::optional<SocketAddress> connect;  // --connect IP:PORT
   std::string sni;                       // only with connect; not together with host
   std::string host;
@@ -97,6 +99,10 @@ struct Arguments {
 std::optional<int> parse_arguments(std::span<const char* const> argv, Arguments& arguments,
                                    std::ostream& out, std::ostream& err,
                                    std::string_view default_config = kDefaultConfigPath);
+
+// A moment before `now` (Unix seconds): "2026-11-28T14:05:00Z", with a zone of its own or that of
+// the machine; "14:05" or "14:05:30", today or yesterday; "-2h".
+Result<std::int64_t> parse_moment(std::string_view text, std::int64_t now);
 
 // "meshdnsd 0.1.0 (GCC 12.2.0, Linux x86_64)".
 std::string version_text();

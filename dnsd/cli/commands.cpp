@@ -4,14 +4,18 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <expected>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "dnsd/answer/answer_history.hpp"
 #include "dnsd/answer/decision.hpp"
 #include "dnsd/answer/explanation.hpp"
 #include "dnsd/cli/admin_client.hpp"
@@ -27,10 +31,12 @@
 #include "dnsd/daemon/upstream_in_use.hpp"
 #include "dnsd/log/journal.hpp"
 #include "dnsd/mesh/engine.hpp"
+#include "dnsd/mesh/past_registry.hpp"
 #include "dnsd/mesh/upstream_servers.hpp"
 #include "registry/analysis/analysis.hpp"
 #include "registry/base/counted.hpp"
 #include "registry/base/handle.hpp"
+#include "registry/base/host_name.hpp"
 #include "registry/base/printable.hpp"
 #include "registry/base/result.hpp"
 #include "registry/manifest/name_table.hpp"
@@ -159,12 +165,6 @@ class OfflineEngine {
   uv_loop_t loop_{};
   std::optional<Engine> engine_;
 };
-
-bool waits_for_names(const Explanation& explanation) {
-  return std::ranges::any_of(explanation.answers, [](const Explanation::Answer& answer) {
-    return answer.verdict == to_string(Verdict::Wait);
-  });
-}
 
 }  // namespace
 
@@ -371,6 +371,135 @@ std::shared_ptr<const LocalNames> local_names(const Config& config, std::ostream
   return std::make_shared<const LocalNames>(hosts, config.overrides, config.dns64.prefix);
 }
 
+// An explained name or connection, and where it is explained from.
+struct ExplainedState {
+  registry::Registry& registry;
+  const Config& config;
+  const ExplainArguments& asked;
+  std::vector<wire::Type> types;
+  std::vector<std::string> notes;  // before the explanation
+};
+
+bool has_verdict(const Explanation& explanation, Verdict verdict) {
+  return std::ranges::any_of(explanation.answers, [&](const Explanation::Answer& answer) {
+    return answer.verdict.starts_with(to_string(verdict));
+  });
+}
+
+// When the answer changed last, as far back as the history goes.
+std::string last_change_of(const Config& config, std::int64_t time, std::int64_t oldest,
+                           const registry::View& view, std::string_view name) {
+  const std::string asked = canonical_host(name);
+  const registry::Match match = view.lookup(asked);
+  const std::string host(match.entry != nullptr ? match.entry->host() : asked);
+  const auto event = last_change_before(config.state_dir, time, host);
+  if (event) return "since " + time_text(event->unix_seconds) + ": " + change_text(*event);
+  return "since: unchanged since " + time_text(oldest) + ", the oldest that is kept";
+}
+
+// Prints the explanation; returns the exit status.
+int print_explanation(const ExplainedState& state, const Past* past, std::ostream& out,
+                      std::ostream& err) {
+  const ExplainArguments& asked = state.asked;
+  const auto address = IpAddress::parse(asked.from);
+  const auto& snapshot = state.registry.current();
+  const registry::Client* client =
+      address ? snapshot->client_at(*address) : snapshot->default_client.get();
+  // Text has them in front, JSON among the facts.
+  std::vector<std::string> notes;
+  if (asked.as_json) notes = state.notes;
+  if (!asked.as_json)
+    for (const std::string& note : state.notes)
+      out << registry::printable(note, note.size()) << '\n';
+  if (!asked.from.empty() && !address)
+    if (std::string note = unknown_namespace(*snapshot, asked.from); !note.empty())
+      notes.push_back(std::move(note));
+  if (client == nullptr && asked.connect) {
+    const std::string refused = registry::printable(asked.from) +
+                                " is not a known client, and client.unknown is refuse: REFUSED";
+    out << (asked.as_json ? "{\n  \"client\": \"" + refused + "\"\n}" : refused) << '\n';
+    return 0;
+  }
+  if (asked.connect) {
+    const registry::View view(*snapshot, *client);
+    const registry::Connection connection{asked.connect->ip, asked.connect->port, asked.sni,
+                                          asked.host};
+    registry::TrafficMatch match = match_traffic(view, connection);
+    match.notes.insert(match.notes.end(), notes.begin(), notes.end());
+    if (asked.as_json) {
+      out << indented_json(traffic_json(view, connection, match));
+      return 0;
+    }
+    for (const auto& line : traffic_lines(view, connection, match))
+      out << registry::printable(line, line.size()) << '\n';
+    return 0;
+  }
+  std::string warning;
+  const UpstreamConfig upstream =
+      effective_upstream(state.config, state.config.server.listen, &warning);
+  QuerySettings settings = QuerySettings::from(state.config);
+  settings.local = local_names(state.config, err);
+  // Cache and health are the running daemon's to know.
+  const auto forwarding = [&](std::string_view wire_name, wire::Type) {
+    return ForwardingFacts{describe_route(route_for(upstream, wire_name)), {}, {}};
+  };
+  auto explanation =
+      client == nullptr && address
+          ? explain_unknown_client(asked.name, *address)
+          : explain({*snapshot, *client, settings, asked.name, state.types, forwarding});
+  if (explanation && address) add_client_facts(*explanation, *snapshot, settings.allow, *address);
+  if (!explanation) {
+    PrintedLines(err).print(explanation.error().message);
+    return kExitUsage;
+  }
+  for (const std::string& note : notes | std::views::reverse)
+    explanation->facts.insert(explanation->facts.begin(), {note, true});
+  if (past != nullptr && client != nullptr)
+    explanation->facts.push_back({last_change_of(state.config, *asked.at, past->oldest,
+                                                 registry::View(*snapshot, *client), asked.name),
+                                  true});
+  if (asked.as_json)
+    out << indented_json(to_json(*explanation, Audience::Operator));
+  else
+    for (const auto& line : to_lines(*explanation, Audience::Operator))
+      out << registry::printable(line, line.size()) << '\n';
+  std::ostream& remarks = asked.as_json ? err : out;
+  if (past != nullptr && has_verdict(*explanation, Verdict::Forward))
+    remarks << "note: the answers of upstream servers are not kept\n";
+  if (past == nullptr && has_verdict(*explanation, Verdict::Wait))
+    remarks
+        << "note: this command does not look up the names of endpoints; /explain of the running "
+           "daemon has their addresses\n";
+  return 0;
+}
+
+// Explains from the history in state_dir.
+int explain_past(const Config& config, const ExplainArguments& asked, std::vector<wire::Type> types,
+                 std::ostream& out, std::ostream& err) {
+  PrintedLines lines(err);
+  if (config.state_dir.empty()) {
+    lines.print("explain --at: state_dir is not set, so no history is kept");
+    return kExitUsage;
+  }
+  const auto past =
+      read_past(config.state_dir, *asked.at, config.mesh, explained_client(config, asked.from));
+  if (!past) {
+    lines.print(past.error().message);
+    return kExitUsage;
+  }
+  if (!past->trouble.empty()) lines.print(past->trouble);
+  std::vector<std::string> notes{
+      fmt::format("answer of {}, from the history in {} (the oldest that is kept: {})",
+                  time_text(*asked.at), config.state_dir, time_text(past->oldest))};
+  if (past->replay->facts().configuration != hash_of_answers(config))
+    notes.emplace_back(
+        "note: the configuration was another one then; the objects of then are explained with the "
+        "present one");
+  return print_explanation(
+      {past->replay->registry(), config, asked, std::move(types), std::move(notes)}, &*past, out,
+      err);
+}
+
 }  // namespace
 
 int run_explain(const Arguments& arguments, std::ostream& out, std::ostream& err) {
@@ -379,6 +508,7 @@ int run_explain(const Arguments& arguments, std::ostream& out, std::ostream& err
   const ExplainArguments& asked = arguments.explain;
   std::vector<wire::Type> types;
   if (wire::Type type{}; wire::type_from_string(asked.type, type)) types.push_back(type);
+  if (asked.at) return explain_past(*config, asked, std::move(types), out, err);
   if (!asked.connect && !asked.offline) {
     const auto lines = explanation_of_daemon(*config, asked);
     if (lines) {
@@ -389,63 +519,10 @@ int run_explain(const Arguments& arguments, std::ostream& out, std::ostream& err
     PrintedLines(err).print("explained from the files; " + lines.error().message);
   }
   OfflineEngine engine(*config, err);
-  const auto address = IpAddress::parse(asked.from);
   engine.registry().set_clients(explained_client(*config, asked.from));
   engine.read_sources(err);
-  const auto snapshot = engine.registry().current();
-  const std::string note =
-      asked.from.empty() || address ? "" : unknown_namespace(*snapshot, asked.from);
-  const registry::Client* client =
-      address ? snapshot->client_at(*address) : snapshot->default_client.get();
-  if (client == nullptr && asked.connect) {
-    const std::string refused = registry::printable(asked.from) +
-                                " is not a known client, and client.unknown is refuse: REFUSED";
-    out << (asked.as_json ? "{\n  \"client\": \"" + refused + "\"\n}" : refused) << '\n';
-    return 0;
-  }
-  std::string warning;
-  const UpstreamConfig upstream = effective_upstream(*config, config->server.listen, &warning);
-  QuerySettings settings = QuerySettings::from(*config);
-  settings.local = local_names(*config, err);
-  // Cache and health are the running daemon's to know.
-  const auto forwarding = [&](std::string_view wire_name, wire::Type) {
-    return ForwardingFacts{describe_route(route_for(upstream, wire_name)), {}, {}};
-  };
-  if (asked.connect) {
-    const registry::View view(*snapshot, *client);
-    const registry::Connection connection{asked.connect->ip, asked.connect->port, asked.sni,
-                                          asked.host};
-    registry::TrafficMatch match = match_traffic(view, connection);
-    if (!note.empty()) match.notes.push_back(note);
-    if (asked.as_json) {
-      out << indented_json(traffic_json(view, connection, match));
-      return 0;
-    }
-    for (const auto& line : traffic_lines(view, connection, match))
-      out << registry::printable(line, line.size()) << '\n';
-    return 0;
-  }
-  auto explanation =
-      client == nullptr && address
-          ? explain_unknown_client(asked.name, *address)
-          : explain({*snapshot, *client, settings, asked.name, std::move(types), forwarding});
-  if (explanation && !note.empty())
-    explanation->facts.insert(explanation->facts.begin(), {note, true});
-  if (explanation && address) add_client_facts(*explanation, *snapshot, settings.allow, *address);
-  if (!explanation) {
-    PrintedLines(err).print(explanation.error().message);
-    return kExitUsage;
-  }
-  if (asked.as_json)
-    out << indented_json(to_json(*explanation, Audience::Operator));
-  else
-    for (const auto& line : to_lines(*explanation, Audience::Operator))
-      out << registry::printable(line, line.size()) << '\n';
-  if (waits_for_names(*explanation))
-    (asked.as_json ? err : out)
-        << "note: this command does not look up the names of endpoints; /explain of the running "
-           "daemon has their addresses\n";
-  return 0;
+  return print_explanation({engine.registry(), *config, asked, std::move(types), {}}, nullptr, out,
+                           err);
 }
 
 }  // namespace meshdns::dnsd

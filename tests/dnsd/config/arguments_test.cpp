@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -105,6 +107,79 @@ TEST(ArgumentsTest, ExplainsAName) {
   EXPECT_EQ(parsed.arguments.explain.type, "AAAA");
   EXPECT_EQ(parsed.arguments.explain.from, "shop");
   EXPECT_EQ(parse({"explain", "--config", "a.yaml", "api.example.org"}).arguments.explain.type, "");
+}
+
+TEST(ArgumentsTest, ExplainsAMomentOfThePast) {
+  const Parsed ago =
+      parse({"explain", "--config", "a.yaml", "api.example.org", "--at", "-2h", "--from", "shop"});
+  ASSERT_EQ(ago.status, std::nullopt) << ago.err;
+  EXPECT_TRUE(ago.arguments.explain.at.has_value());
+  EXPECT_EQ(ago.arguments.explain.from, "shop");
+  EXPECT_FALSE(parse({"explain", "--config", "a.yaml", "a.example.org"}).arguments.explain.at);
+  const Parsed wrong = parse({"explain", "--config", "a.yaml", "a.example.org", "--at", "noon"});
+  EXPECT_EQ(wrong.status, kExitUsage);
+  EXPECT_THAT(wrong.err, HasSubstr("--at: \"noon\" is not a time; write 14:05, -2h or "));
+  EXPECT_EQ(
+      parse({"explain", "--config", "a.yaml", "a.example.org", "--offline", "--at", "-2h"}).status,
+      kExitUsage);
+}
+
+// The machine of the test may be in any zone, with or without daylight saving time.
+TEST(ArgumentsTest, ReadsMomentsOfThePast) {
+  constexpr std::int64_t kNow = 1'764'338'700;  // 2025-11-28T14:05:00Z
+  const auto moment = [](std::string_view text) { return parse_moment(text, kNow).value_or(-1); };
+  EXPECT_EQ(moment("2025-11-28T14:05:00Z"), kNow);
+  EXPECT_EQ(moment("2025-11-28T13:04:59Z"), kNow - 3601);
+  EXPECT_EQ(moment("2025-11-28T14:05:00+01:30"), kNow - 5400);
+  EXPECT_EQ(moment("2025-11-28T04:05:00-02:00"), kNow - 28'800);
+  EXPECT_EQ(moment("2025-11-27 14:05Z"), kNow - 86'400);
+  EXPECT_EQ(moment("2024-02-29T00:00:00Z"), 1'709'164'800);
+  EXPECT_EQ(moment("-2h"), kNow - 7200);
+  EXPECT_EQ(moment("-1h30m"), kNow - 5400);
+  EXPECT_EQ(moment("-0"), kNow);
+  for (const char* const text : {"00:00", "12:30:59", "23:59:59", "14:05"}) {
+    const std::int64_t found = moment(text);
+    EXPECT_LE(found, kNow) << text;
+    EXPECT_GT(found, kNow - 93'600) << text;
+    const auto time = static_cast<std::time_t>(found);
+    std::tm local{};
+    ::localtime_r(&time, &local);
+    std::array<char, 16> shown{};
+    std::strftime(shown.data(), shown.size(), "%H:%M:%S", &local);
+    EXPECT_EQ(std::string(shown.data()).substr(0, std::string_view(text).size()), text);
+    // The same with its date, and without a zone.
+    std::array<char, 32> dated{};
+    std::strftime(dated.data(), dated.size(), "%Y-%m-%dT%H:%M:%S", &local);
+    EXPECT_EQ(moment(dated.data()), found) << dated.data();
+  }
+  for (const char* const text : {"",
+                                 "14",
+                                 "1405",
+                                 "14:5",
+                                 "24:00",
+                                 "14:60",
+                                 "14:05:60",
+                                 "14:05:0",
+                                 "14-05",
+                                 "+2h",
+                                 "-",
+                                 "-2",
+                                 "-2x",
+                                 "--2h",
+                                 "2025-11-28",
+                                 "2025-11-28T",
+                                 "2025-11-28T14:05:00Zx",
+                                 "2025-11-28T14:05:00+1",
+                                 "2025-13-01T00:00:00Z",
+                                 "2025-11-28T1a:05:00Z",
+                                 "2025-11-28T14:05:00.5Z",
+                                 "now",
+                                 " 14:05",
+                                 "14:05 ",
+                                 "-1:05",
+                                 "2025-11-28T-1:05:00Z"})
+    EXPECT_FALSE(parse_moment(text, kNow)) << text;
+  EXPECT_FALSE(parse_moment("2025-11-28T14:05:01Z", kNow)) << "the future";
 }
 
 TEST(ArgumentsTest, ExplainsAConnection) {
