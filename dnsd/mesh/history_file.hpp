@@ -80,7 +80,7 @@ class HistoryWriter {
   const std::string& path() const { return path_; }
   std::int64_t begins() const { return begins_; }
   std::uint64_t bytes() const { return bytes_; }
-  // Of the first record.
+  // The size of the file at the end of its first record; 0: that is not complete.
   std::uint64_t bytes_at_first() const { return bytes_at_first_; }
 
  private:

@@ -111,7 +111,7 @@ class RegistryFeed final : public registry::SourceSink, public resolver::Resolve
   mutable std::mutex findings_mutex_;
   // Guarded by findings_mutex_, but for reading on the control thread.
   std::map<std::string, std::vector<registry::Finding>> findings_;
-  // Those that could not be read when they were last looked at: what they gave before stays.
+  // Origins that could not be read the last time: their earlier objects stay.
   std::set<std::string> held_origins_;
 
   std::function<void()> listener_;

@@ -33,8 +33,8 @@ struct LostAddress {
   std::int64_t holder_created = kUnknownCreationTime;  // Unix seconds
   bool is_seen = false;                                // the client sees the holder
 };
-// Those of a host's service, a few of very many.  Entries that are too large to be read for an
-// explanation are left out.
+// Returns at most a few of the addresses that the entries of the service lost.  Entries that are
+// too large to be read for an explanation are left out.
 std::vector<LostAddress> lost_addresses(const View& view, const Match& match);
 
 // "a, b and 3 more WHAT": these words, of `count` that there are.

@@ -147,7 +147,7 @@ class alignas(64) CacheShard {
     void for_each(const Visit& visit) const {
       for_each_in(0, buckets_.size(), visit);
     }
-    // Those of the buckets from `first` up to `end`.
+    // Calls `visit` for each entry of the buckets from `first` up to `end`.
     template <typename Visit>
     void for_each_in(std::size_t first, std::size_t end, const Visit& visit) const;
     std::size_t size() const { return buckets_.size(); }
