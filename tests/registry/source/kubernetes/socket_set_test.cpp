@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/source/kubernetes/socket_set.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <uv.h>
 
 #include <array>
-#include <cstdio>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "registry/base/file_descriptor.hpp"
 
 namespace meshdns::registry::kubernetes {
 namespace {
@@ -117,12 +119,11 @@ TEST_F(SocketSetTest, MayBeDestroyedByItsListener) {
 
 TEST_F(SocketSetTest, SaysThatASocketCannotBeWatched) {
   EXPECT_FALSE(set_->watch(-1, {.readable = true}));
-  std::FILE* const file = std::tmpfile();
-  ASSERT_NE(file, nullptr);
-  const auto watched = set_->watch(fileno(file), {.readable = true});
+  // epoll refuses a directory, as every regular file.
+  const FileDescriptor directory(open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const auto watched = set_->watch(directory.get(), {.readable = true});
   ASSERT_FALSE(watched);
   EXPECT_EQ(watched.error().message, "cannot watch the connection: Operation not permitted");
-  std::fclose(file);
 }
 
 }  // namespace
