@@ -49,6 +49,19 @@
 namespace meshdns::dnsd {
 namespace {
 
+bool is_of_files(const SourceConfig& source) {
+  return std::holds_alternative<FilesSource>(source) ||
+         std::holds_alternative<NameTableSource>(source);
+}
+
+void print_unread_sources(const Config& config, std::ostream& err) {
+  for (const SourceConfig& source : config.sources)
+    if (!is_of_files(source))
+      err << "this command reads files, and not the source " << source_name(source)
+          << ": its objects and their errors are known to the running daemon alone (meshdnsd "
+             "status)\n";
+}
+
 // The body of the page; an Error says why there is none.
 Result<std::string> body_of(const AdminClient& daemon, const std::string& target) {
   auto reply = daemon.get(target);
@@ -143,14 +156,8 @@ class OfflineEngine {
   static constexpr int kMostTurns = 1000;
 
   static Config of_files(Config config, std::ostream& err) {
-    std::erase_if(config.sources, [&](const SourceConfig& source) {
-      if (std::holds_alternative<FilesSource>(source) ||
-          std::holds_alternative<NameTableSource>(source))
-        return false;
-      err << "this command does not read the source " << source_name(source)
-          << "; use /explain of the running daemon\n";
-      return true;
-    });
+    print_unread_sources(config, err);
+    std::erase_if(config.sources, [](const SourceConfig& source) { return !is_of_files(source); });
     return config;
   }
   bool are_read() const {
@@ -326,7 +333,10 @@ int run_check(const Arguments& arguments, std::ostream& out, std::ostream& err) 
   registry::ManifestOptions of_paths;
   of_paths.gateway_kinds = registry::gateway_kinds_to_read(loaded.config.mesh);
   for (const auto& path : arguments.paths) check_path(path, of_paths, checker);
-  if (arguments.paths.empty() && loaded.valid()) check_sources(loaded.config, checker);
+  if (arguments.paths.empty() && loaded.valid()) {
+    print_unread_sources(loaded.config, err);
+    check_sources(loaded.config, checker);
+  }
   if (loaded.valid()) check_hosts_file(loaded.config.hosts.file, checker);
   const registry::Changes committed = registry.commit(std::move(transaction));
   warn_of_gateway_names(committed, *registry.current(), checker);

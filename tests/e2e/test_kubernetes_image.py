@@ -208,11 +208,13 @@ def test_every_command_of_the_pages_works_in_the_container(workspace, image):
     daemon = workspace.own_process(Process(container.command("run", "--config", "/etc/meshdns/meshdns.yaml"), "meshdnsd"))
     daemon.wait_for_line("ready:")
     places = {"NAME": "web.shop.svc.cluster.local", "ADDRESS": "10.96.0.1", "ADDRESS:80": "10.96.0.1:80"}
+    remarks = {"check": "this command reads files, and not the source kubernetes:/etc/meshdns/kubeconfig: its objects and their "
+                        "errors are known to the running daemon alone (meshdnsd status)\n"}
     for command in commands_of_the_pages():
         words = [places.get(word, word) for word in command.split()[1:]]
         ran = subprocess.run(container.command(*words), capture_output=True, text=True, check=False, timeout=seconds(30))
         assert ran.returncode == 0, (command, ran.stdout, ran.stderr)
-        assert ran.stderr == "" or words[0] == "explain", (command, ran.stderr)
+        assert words[0] == "explain" or ran.stderr == remarks.get(words[0], ""), (command, ran.stderr)
     assert daemon.stop() == 0, daemon.log_tail()
 
 
