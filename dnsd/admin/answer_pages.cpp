@@ -112,6 +112,12 @@ std::string note_on_namespace(const ShownDaemon& daemon, const HttpRequest& requ
   return unknown_namespace(*daemon.engine.registry.current(), from);
 }
 
+HttpResponse lines_response(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const auto& line : lines) text += registry::printable(line, line.size()) + "\n";
+  return {200, "text/plain; charset=utf-8", std::move(text)};
+}
+
 HttpResponse show_traffic(const ShownDaemon& daemon, const HttpRequest& request) {
   const auto address = parse_socket_address(request.argument("connect"));
   if (!address) return bad_request("connect=: " + address.error().message);
@@ -125,6 +131,8 @@ HttpResponse show_traffic(const ShownDaemon& daemon, const HttpRequest& request)
   registry::TrafficMatch match = match_traffic(view, connection);
   if (std::string note = note_on_namespace(daemon, request); !note.empty())
     match.notes.push_back(std::move(note));
+  if (request.argument("format") == "text")
+    return lines_response(traffic_lines(view, connection, match));
   return {200, "application/json", traffic_json(view, connection, match) + "\n"};
 }
 
@@ -258,10 +266,7 @@ HttpResponse show_explanation(const ShownDaemon& daemon, const HttpRequest& requ
   if (!explanation) return bad_request(explanation.error().message);
   if (request.argument("format") != "text")
     return {200, "application/json", to_json(*explanation, Audience::Operator) + "\n"};
-  std::string text;
-  for (const auto& line : to_lines(*explanation, Audience::Operator))
-    text += registry::printable(line, line.size()) + "\n";
-  return {200, "text/plain; charset=utf-8", std::move(text)};
+  return lines_response(to_lines(*explanation, Audience::Operator));
 }
 
 // --- /top

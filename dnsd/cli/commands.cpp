@@ -73,26 +73,40 @@ Result<std::string> body_of(const AdminClient& daemon, const std::string& target
               std::to_string(reply->status) + "): " + error_text(*reply));
 }
 
-Result<std::string> explanation_of(const AdminClient& daemon, const Config& config,
-                                   const ExplainArguments& asked) {
+// An explanation of a running daemon, as lines or JSON.
+struct DaemonExplanation {
+  std::string lines;
+  bool is_of_other_config = false;
+};
+
+Result<DaemonExplanation> explanation_of(const AdminClient& daemon, const Config& config,
+                                         const ExplainArguments& asked) {
   const auto running = body_of(daemon, "/config");
-  if (!running) return running;
-  if (!is_json_of(config, *running))
+  if (!running) return std::unexpected(running.error());
+  const bool is_other = !is_json_of(config, *running);
+  // Files cannot explain what another source has.
+  if (is_other && std::ranges::all_of(config.sources, is_of_files))
     return fail("the daemon at " + to_string(daemon.address()) + " has another configuration");
-  return body_of(daemon, std::string("/explain?format=") + (asked.as_json ? "json" : "text") +
-                             "&name=" + percent_encoded(asked.name) + "&type=" +
-                             percent_encoded(asked.type) + "&from=" + percent_encoded(asked.from));
+  const std::string question =
+      asked.connect
+          ? "&connect=" + percent_encoded(asked.connect->to_string()) +
+                "&sni=" + percent_encoded(asked.sni) + "&host=" + percent_encoded(asked.host)
+          : "&name=" + percent_encoded(asked.name) + "&type=" + percent_encoded(asked.type);
+  auto body = body_of(daemon, std::string("/explain?format=") + (asked.as_json ? "json" : "text") +
+                                  question + "&from=" + percent_encoded(asked.from));
+  if (!body) return std::unexpected(std::move(body).error());
+  return DaemonExplanation{*std::move(body), is_other};
 }
 
-// The explanation of a running daemon, as lines or JSON.  An Error says why there is none: the
-// admin endpoint is off, nobody answers there, a daemon with another configuration does, or the
-// daemon refuses the question.
-Result<std::string> explanation_of_daemon(const Config& config, const ExplainArguments& asked) {
+// An Error says why there is none: the admin endpoint is off, nobody answers there, a daemon with
+// another configuration does, or the daemon refuses the question.
+Result<DaemonExplanation> explanation_of_daemon(const Config& config,
+                                                const ExplainArguments& asked) {
   std::string problems;
   for (const AdminAddress& address : in_order_of_use(config.admin.listen)) {
-    auto lines = explanation_of(AdminClient(address, ""), config, asked);
-    if (lines) return lines;
-    problems += (problems.empty() ? "" : "; ") + lines.error().message;
+    auto explanation = explanation_of(AdminClient(address, ""), config, asked);
+    if (explanation) return explanation;
+    problems += (problems.empty() ? "" : "; ") + explanation.error().message;
   }
   return fail(problems.empty() ? "admin.listen is off" : std::move(problems));
 }
@@ -519,14 +533,17 @@ int run_explain(const Arguments& arguments, std::ostream& out, std::ostream& err
   std::vector<wire::Type> types;
   if (wire::Type type{}; wire::type_from_string(asked.type, type)) types.push_back(type);
   if (asked.at) return explain_past(*config, asked, std::move(types), out, err);
-  if (!asked.connect && !asked.offline) {
-    const auto lines = explanation_of_daemon(*config, asked);
-    if (lines) {
-      out << (asked.as_json ? indented_json(*lines) : printable_lines(*lines));
-      err << "explained by the running daemon\n";
+  if (!asked.offline) {
+    const auto explained = explanation_of_daemon(*config, asked);
+    if (explained) {
+      out << (asked.as_json ? indented_json(explained->lines) : printable_lines(explained->lines));
+      err << "explained by the running daemon"
+          << (explained->is_of_other_config
+                  ? ", which has another configuration; `meshdnsd reload` makes it read this one\n"
+                  : "\n");
       return 0;
     }
-    PrintedLines(err).print("explained from the files; " + lines.error().message);
+    PrintedLines(err).print("explained from the files; " + explained.error().message);
   }
   OfflineEngine engine(*config, err);
   engine.registry().set_clients(explained_client(*config, asked.from));

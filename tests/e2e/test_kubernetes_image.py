@@ -174,7 +174,7 @@ class Container:
         namespaces.configure(self._node, "link set lo up", "addr add 169.254.20.10/32 dev lo")
         with in_namespace(self._node):
             api = workspace.own(KubeApi())
-        api.put(namespace("shop"), service("web", "shop", "10.96.0.1"))
+        api.put(namespace("shop"), service("web", "shop", "10.96.0.1"), service("kubernetes", "default", "10.96.0.2"))
         self._volumes = {}
         base = ROOT / "conf" / "kubernetes" / "base"
         pod = yaml.safe_load((base / "daemonset.yaml").read_text())["spec"]["template"]["spec"]
@@ -188,8 +188,16 @@ class Container:
         api.kubeconfig(self._volumes["/etc/meshdns"] / "kubeconfig")
         config["sources"] = [{"kubernetes": {"kubeconfig": "/etc/meshdns/kubeconfig"}}]
         config["upstream"] = {"servers": ["127.0.0.9"]}
-        (self._volumes["/etc/meshdns"] / "meshdns.yaml").write_text(yaml.safe_dump(config))
+        self.config = config
         self._image = image
+        self.write_config(config)
+
+    def write_config(self, config):
+        """As an edited ConfigMap: no daemon is told."""
+        (self._volumes["/etc/meshdns"] / "meshdns.yaml").write_text(yaml.safe_dump(config))
+
+    def run(self, *words):
+        return subprocess.run(self.command(*words), capture_output=True, text=True, check=False, timeout=seconds(30))
 
     def command(self, *words):
         """The command line that runs there."""
@@ -207,14 +215,20 @@ def test_every_command_of_the_pages_works_in_the_container(workspace, image):
     container = Container(workspace, image)
     daemon = workspace.own_process(Process(container.command("run", "--config", "/etc/meshdns/meshdns.yaml"), "meshdnsd"))
     daemon.wait_for_line("ready:")
-    places = {"NAME": "web.shop.svc.cluster.local", "ADDRESS": "10.96.0.1", "ADDRESS:80": "10.96.0.1:80"}
-    remarks = {"check": "this command reads files, and not the source kubernetes:/etc/meshdns/kubeconfig: its objects and their "
+    places = {"NAME": "web.shop.svc.cluster.local", "ADDRESS": "10.96.0.1", "IP:80": "10.96.0.1:80"}
+    # The daemon alone has read the cluster.
+    remarks = {"explain": "explained by the running daemon\n",
+               "check": "this command reads files, and not the source kubernetes:/etc/meshdns/kubeconfig: its objects and their "
                         "errors are known to the running daemon alone (meshdnsd status)\n"}
     for command in commands_of_the_pages():
         words = [places.get(word, word) for word in command.split()[1:]]
-        ran = subprocess.run(container.command(*words), capture_output=True, text=True, check=False, timeout=seconds(30))
+        ran = container.run(*words)
         assert ran.returncode == 0, (command, ran.stdout, ran.stderr)
-        assert words[0] == "explain" or ran.stderr == remarks.get(words[0], ""), (command, ran.stderr)
+        assert ran.stderr == remarks.get(words[0], ""), (command, ran.stderr)
+        assert words[0] != "explain" or "(kubernetes:/etc/meshdns/kubeconfig" in ran.stdout, (command, ran.stdout)
+    container.write_config({**container.config, "cache": {"serve_stale": "2h"}})
+    changed = container.run("explain", "web.shop.svc.cluster.local")
+    assert "10.96.0.1" in changed.stdout and "by the running daemon, which has another configuration; " in changed.stderr, changed
     assert daemon.stop() == 0, daemon.log_tail()
 
 
