@@ -407,6 +407,17 @@ int say_refused(const AdminReply& reply, std::ostream& err) {
   return kExitRefused;
 }
 
+// Asks for a change.  Over TCP, the daemon refuses it without a token: it may have a socket that
+// the configuration does not name because of its errors, which are printed.
+AdminResult ask_for_change(const AdminClient& daemon, const std::string& target,
+                           const Arguments& arguments, std::ostream& err) {
+  auto reply = daemon.post(target);
+  if (reply && reply->status == 403 && arguments.control.admin.empty())
+    for (const std::string& reason : reasons_for_absence(arguments.config, false))
+      put_line(err, reason);
+  return reply;
+}
+
 // Sends one request and prints the reply.
 int print_reply(const AdminResult& reply, std::ostream& out, std::ostream& err) {
   if (!reply) return say_unreachable(reply.error(), err);
@@ -491,7 +502,7 @@ int say_verdict(const std::string& page, bool as_json, std::ostream& out, std::o
 // Asks for the reload and waits for its end.
 int reload_through(const Arguments& arguments, AdminClient daemon, std::ostream& out,
                    std::ostream& err) {
-  const auto asked = daemon.post("/reload");
+  const auto asked = ask_for_change(daemon, "/reload", arguments, err);
   if (!asked) return say_unreachable(asked.error(), err);
   if (asked->status != 200) return say_refused(*asked, err);
   const Document number = parsed(asked->body);
@@ -631,14 +642,16 @@ int run_control(const Arguments& arguments, std::ostream& out, std::ostream& err
   if (arguments.command == Command::Cache) return run_cache(*daemon, control, out, err);
   if (arguments.command == Command::Flush)
     return print_reply(
-        daemon->post("/cache/flush?" + (control.zone.empty()
-                                            ? "name=" + percent_encoded(control.name)
-                                            : "zone=" + percent_encoded(control.zone))),
+        ask_for_change(
+            *daemon,
+            "/cache/flush?" + (control.zone.empty() ? "name=" + percent_encoded(control.name)
+                                                    : "zone=" + percent_encoded(control.zone)),
+            arguments, err),
         out, err);
-  return print_reply(control.level.empty()
-                         ? daemon->get("/log/level")
-                         : daemon->post("/log/level?level=" + percent_encoded(control.level)),
-                     out, err);
+  if (control.level.empty()) return print_reply(daemon->get("/log/level"), out, err);
+  return print_reply(
+      ask_for_change(*daemon, "/log/level?level=" + percent_encoded(control.level), arguments, err),
+      out, err);
 }
 
 }  // namespace meshdns::dnsd

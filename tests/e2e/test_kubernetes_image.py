@@ -229,6 +229,11 @@ def test_every_command_of_the_pages_works_in_the_container(workspace, image):
     container.write_config({**container.config, "cache": {"serve_stale": "2h"}})
     changed = container.run("explain", "web.shop.svc.cluster.local")
     assert "10.96.0.1" in changed.stdout and "by the running daemon, which has another configuration; " in changed.stderr, changed
+    container.write_config({"amdin" if key == "admin" else key: value for key, value in container.config.items()})
+    for words in (["reload"], ["flush", "--zone", "."], ["log-level", "info"]):
+        refused = container.run(*words)
+        assert refused.returncode == 1 and "/etc/meshdns/meshdns.yaml:" in refused.stderr, refused
+        assert "error: amdin: unknown key" in refused.stderr, refused
     assert daemon.stop() == 0, daemon.log_tail()
 
 
