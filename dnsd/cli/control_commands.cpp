@@ -155,6 +155,10 @@ std::string top_text(const std::string& page) {
              put_times(entry, {"meanMs", "longestMs"});
              out << std::setw(10) << count_in(entry, "queries") << "  " << name_in(entry, "name");
            });
+  put_list("failing", "     times  rcode     name without an answer", [&](const Value& entry) {
+    out << std::setw(10) << count_in(entry, "times") << "  " << std::left << std::setw(8)
+        << name_in(entry, "rcode") << std::right << "  " << name_in(entry, "name");
+  });
   put_list("upstreams", " median ms      90 %      99 %   answers  upstream server",
            [&](const Value& entry) {
              put_times(entry, {"medianMs", "p90Ms", "p99Ms"});
@@ -590,7 +594,7 @@ int run_reload(const Arguments& arguments, std::ostream& out, std::ostream& err)
 
 // Entries of each list: as many as fit the terminal.
 std::size_t entries_that_fit() {
-  constexpr std::size_t kLists = 6;
+  constexpr std::size_t kLists = 7;
   constexpr std::size_t kHeading = 2;  // an empty line and the columns
   winsize size{};
   if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0) return 10;

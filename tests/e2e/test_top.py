@@ -82,6 +82,15 @@ def test_shows_a_table_in_the_terminal(daemon):
     assert json.loads(run_tool("top", "--config", daemon.config_path, "--json").stdout)["queries"] == 7
 
 
+def test_shows_names_without_an_answer_in_the_terminal(daemon):
+    daemon.ask("nosuch.example.net.")
+
+    def is_shown():
+        shown = run_tool("top", "--config", daemon.config_path, "--once").stdout
+        return re.search(r"^ +1  NXDOMAIN  nosuch\.example\.net\.$", shown, re.M)
+    eventually(is_shown)
+
+
 def test_repeats_the_table_at_a_terminal_until_it_is_interrupted(daemon):
     terminal, end = pty.openpty()
     with subprocess.Popen([binary(), "top", "--config", daemon.config_path], stdout=end, stderr=end) as top:
