@@ -317,6 +317,8 @@ void add_client_facts(Explanation& explanation, const registry::Snapshot& snapsh
   auto& facts = explanation.facts;
   if (const auto* entry = snapshot.client_entry_at(address); entry != nullptr)
     facts.insert(facts.begin(), {"identity: " + entry->why, true});
+  else if (snapshot.by_source_address && snapshot.client_at(address) != nullptr)
+    facts.insert(facts.begin(), {"identity: no Pod or WorkloadEntry has the address", true});
   if (allow.contains(address)) return;
   facts.insert(facts.begin(), {"server.allow does not include " + address.to_string() +
                                    ": its queries are REFUSED, whatever the name",

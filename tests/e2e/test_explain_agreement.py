@@ -60,6 +60,13 @@ def test_the_files_and_the_daemon_explain_alike(workspace, client):
         assert lines(asked) == lines(explained(daemon.config_path, name, "--from", source, "--offline"))
 
 
+def test_an_address_of_nobody_is_explained(workspace):
+    workspace.write("shop.yaml", *RESOURCES)
+    daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}, "client": {"by_source_address": True}})
+    assert "identity: no Pod or WorkloadEntry has the address" in lines(explained(
+        daemon.config_path, "vip.example.org", "--from", "10.1.1.2"))
+
+
 def test_a_refused_client_is_explained(workspace):
     workspace.write("shop.yaml", *RESOURCES)
     daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"},
