@@ -152,6 +152,12 @@ def test_the_system_is_not_trusted_beside_the_authority_that_is_given(workspace,
     assert not cluster.api.requests
 
 
+def test_a_wrong_token_is_the_reason(workspace):
+    daemon = Cluster(workspace, token="right").daemon(user={"token": "wrong"})
+    eventually(lambda: sources(daemon)["lastError"] == "discovery: 401, the API server does not accept the credentials",
+               RECOVERY)
+
+
 def test_a_token_that_is_replaced_is_used_at_once_and_without_a_storm(workspace):
     cluster = Cluster(workspace, token="one")
     file = workspace.path / "token"

@@ -108,7 +108,7 @@ void Discovery::on_end(const Result<void>& end) {
   if (!end) return fail(Trouble::Unreachable, end.error().message);
   if (head_.status == 401) {
     transport_.renew_credentials();
-    return fail(Trouble::Unauthorized, "401 at discovery");
+    return fail(Trouble::Unauthorized, "401, the API server does not accept the credentials");
   }
   take_answer();
   go_on();
