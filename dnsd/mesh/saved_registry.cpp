@@ -155,7 +155,7 @@ void SavedRegistry::conclude(Job& job) {
     unsaved_since_ = Time::max();
     status_.written_unix = unix_now();
     status_.bytes = job.bytes;
-    status_.trouble.clear();
+    if (!std::exchange(status_.trouble, {}).empty()) log_.info("the state is saved again");
     next_save_ = job.begun + std::max<Time::duration>(kSavePause, 50 * job.took);
   } else {
     ++status_.failures;

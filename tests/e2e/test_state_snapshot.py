@@ -298,6 +298,9 @@ def test_a_directory_that_cannot_be_written_costs_no_answer(node, workspace):
     node.daemon.wait_for_log("cannot save the state", 15)
     eventually(lambda: node.metric("snapshot_write_failures_total") >= 1)
     assert node.addresses("a.example.org") == ["192.0.2.1"]
+    node.state.mkdir(mode=0o700)
+    node.stop()
+    node.daemon.wait_for_log("INFO the state is saved again")
 
 
 def test_a_disk_that_is_full_leaves_the_last_state(node, workspace):
