@@ -392,8 +392,10 @@ void Daemon::publish_health() {
   if (!upgrade_.trouble().empty())
     degraded.push_back({upgrade_.trouble(), "an upgrade loses queries"});
   if (!reloader_.status().ok)
-    degraded.push_back({"config: the last reload failed; the previous configuration is in use",
-                        "the configuration on the disk is not in use"});
+    degraded.push_back(
+        {"config: the last reload failed; the previous configuration is in use; meshdnsd check has "
+         "the errors",
+         "the configuration on the disk is not in use"});
   Problem not_ready;
   if (upgrade_.successor_serves())
     not_ready = {"the next daemon answers in place of this one", "this daemon answers no queries"};
