@@ -231,7 +231,8 @@ void explain_type(const ExplainRequest& request, std::string_view wire_name, Typ
     if (would_walk(view, decision, asked.name))
       explanation.facts.push_back(
           {"search_shortcut all: the name is tried with the client's other search domains, then "
-           "without one; this answer holds if none of them exists"});
+           "without one, and the client gets what is found; the answer below is for the case that "
+           "nothing is"});
   }
   if (!chain.empty()) point_at(chain, asked);
   asked.trace = nullptr;
