@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/base/mailbox.hpp"
 
+#include <barrier>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -34,6 +35,24 @@ TEST_F(MailboxTest, RunsTheTasksOfOtherThreadsInTheirOrder) {
   run();
   other.join();
   EXPECT_EQ(calls_, 1000);
+}
+
+TEST_F(MailboxTest, TakesTheTasksOfSeveralThreadsAtOnce) {
+  open();
+  constexpr int kThreads = 4;
+  constexpr int kTasks = 500;
+  std::barrier begin(kThreads);
+  std::vector<std::jthread> others;
+  for (int i = 0; i < kThreads; ++i)
+    others.emplace_back([&] {
+      begin.arrive_and_wait();
+      for (int task = 0; task < kTasks; ++task)
+        mailbox_->post([&] {
+          if (++calls_ == kThreads * kTasks) mailbox_->close();
+        });
+    });
+  run();
+  EXPECT_EQ(calls_, kThreads * kTasks);
 }
 
 TEST_F(MailboxTest, RunsATaskThatATaskPostsInALaterTurn) {
