@@ -377,8 +377,8 @@ void Daemon::update_state() {
   engine_.update();
   if (was_restored && !engine_.feed.is_restored())
     log_.info("all sources have been read; dropped resources that were only in the saved state");
-  announce_when_due();
   publish_health();
+  announce_when_due();
 }
 
 void Daemon::publish_health() {
@@ -405,11 +405,10 @@ void Daemon::publish_health() {
 
 void Daemon::announce_when_due() {
   if (announced_ == Announced::Ready || workers_.size() == 0) return;
-  const bool is_ready = engine_.sources.are_known();
+  const bool is_ready = health_.readiness().is_ready();
   if (!is_ready && (announced_ == Announced::Serving ||
                     std::chrono::steady_clock::now() - started_ < kServingAnyway))
     return;
-  publish_health();
   const bool is_first = announced_ == Announced::Nothing;
   if (is_first) supervisor_.ready(health_.status_line());
   announced_ = is_ready ? Announced::Ready : Announced::Serving;

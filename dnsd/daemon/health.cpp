@@ -376,14 +376,14 @@ void DaemonHealth::add_engine(Readiness& readiness) const {
   auto& degraded = readiness.degraded;
   const RegistryFeed& feed = engine_.feed;
   for (const auto& [status, changed] : engine_.sources.reports()) {
-    if (feed.is_complete(status.name)) {
+    if (feed.is_complete(status.name) && !status.awaits_namespace) {
       if (!status.last_error.empty())
         degraded.push_back({status.name + ": " + status.last_error, changes_of(status.name)});
       continue;
     }
     const std::string reason = status.name + ": not read yet" +
                                (status.last_error.empty() ? "" : ": " + status.last_error);
-    if (feed.is_known(status.name))
+    if (feed.is_known(status.name) && !status.awaits_namespace)
       degraded.push_back({reason, changes_of(status.name)});
     else
       readiness.not_ready.push_back({reason, "names of the mesh may be missing"});

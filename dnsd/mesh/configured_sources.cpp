@@ -85,8 +85,10 @@ std::optional<registry::kubernetes::WatchNeeds> watch_needs(const Config& config
   if (kubernetes == nullptr) return {};
   registry::kubernetes::WatchNeeds needs;
   needs.namespaces = kubernetes->namespaces;
-  if (needs.namespaces.empty() && config.mesh.namespaces.size() <= kMaxFollowedNamespaces)
+  if (needs.namespaces.empty() && config.mesh.namespaces.size() <= kMaxFollowedNamespaces) {
     needs.namespaces = config.mesh.namespaces;
+    needs.namespaces_are_shared = config.sources.size() > 1;
+  }
   needs.root_namespace = config.mesh.root_namespace;
   needs.istio_config_map = config.mesh.istio_config_map;
   needs.gateway_kinds = registry::gateway_kinds_to_read(config.mesh);

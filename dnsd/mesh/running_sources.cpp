@@ -22,9 +22,11 @@ void RunningSources::follow(const Config& config) {
       kept.push_back(std::move(*running));
       continue;
     }
+    const bool was_complete = std::ranges::any_of(
+        sources_, [&](const Running& r) { return r.source && r.name == name && is_complete(r); });
     auto made = make_source(loop_, config, source, feed_, servers_);
     made->start();
-    kept.push_back({source, std::move(needs), gateway_kinds, name, std::move(made)});
+    kept.push_back({source, std::move(needs), gateway_kinds, name, std::move(made), was_complete});
   }
   sources_ = std::move(kept);
   feed_.set_sources(std::move(names));
@@ -34,11 +36,19 @@ void RunningSources::rescan() {
   for (const Running& running : sources_) running.source->rescan();
 }
 
-bool RunningSources::are_complete() const {
-  return std::ranges::all_of(sources_, [&](const Running& r) { return feed_.is_complete(r.name); });
+registry::SourceStatus RunningSources::status_of(const Running& running) {
+  registry::SourceStatus status = running.source->status();
+  status.awaits_namespace &= !running.was_complete;
+  return status;
 }
 
-bool RunningSources::are_known() const { return awaited().empty(); }
+bool RunningSources::is_complete(const Running& running) const {
+  return feed_.is_complete(running.name) && !status_of(running).awaits_namespace;
+}
+
+bool RunningSources::are_complete() const {
+  return std::ranges::all_of(sources_, [&](const Running& r) { return is_complete(r); });
+}
 
 std::string RunningSources::awaited() const {
   const auto found = std::ranges::find_if(
@@ -49,7 +59,7 @@ std::string RunningSources::awaited() const {
 std::vector<SourceReport> RunningSources::reports() const {
   std::vector<SourceReport> list;
   for (const Running& running : sources_)
-    list.push_back({running.source->status(), last_change(running.name)});
+    list.push_back({status_of(running), last_change(running.name)});
   return list;
 }
 

@@ -39,10 +39,8 @@ class RunningSources {
   void clear() { sources_.clear(); }
 
   std::size_t size() const { return sources_.size(); }
-  // Returns whether each has delivered all that it has.
+  // Returns whether each has delivered all that it has, and awaits no namespace.
   bool are_complete() const;
-  // Returns whether all of each is known, from it or from an earlier run.
-  bool are_known() const;
   // The first source of which nothing is known; empty: none.
   std::string awaited() const;
   std::vector<SourceReport> reports() const;
@@ -57,12 +55,16 @@ class RunningSources {
     std::vector<registry::Kind> gateway_kinds;
     std::string name;
     std::unique_ptr<registry::Source> source;
+    // Under an earlier configuration of this run: the daemon was ready, and awaits no namespace.
+    bool was_complete = false;
   };
   struct Freshness {
     std::uint64_t changes = 0;
     Time at;
   };
 
+  static registry::SourceStatus status_of(const Running& running);
+  bool is_complete(const Running& running) const;
   Time last_change(const std::string& source) const;
 
   uv_loop_s* loop_;

@@ -104,6 +104,9 @@ struct SourceStatus {
   std::uint64_t reads = 0;    // times that something was looked at or listed
   std::uint64_t changes = 0;  // origins handed over
   std::string last_error;     // empty when all is well
+  // The configuration names a namespace that neither this run nor an earlier one has seen; if it is
+  // known to be missing, `last_error` names it.
+  bool awaits_namespace = false;
   std::optional<ClusterStatus> cluster;
   std::optional<ControlPlaneStatus> control_plane;
 };

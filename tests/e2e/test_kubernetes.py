@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Kubernetes API as a source: what is in the API is in the answers, whatever becomes of the API."""
 
+import json
 import re
 import time
 
 import pytest
 
-from harness.daemon import merge
+from harness.daemon import merge, run_tool
 from harness.kube_api import (BUILT_IN, SLICES, Fault, KubeApi, endpoint_slice, headless, make_certificates, namespace,
                               pod, service, service_entry)
 from harness.kube_cluster import DOMAIN, RECOVERY, Asker, Cluster, addresses, collection, wait_for, wait_for_rcode
@@ -159,6 +160,79 @@ def test_given_namespaces_are_followed_alone(cluster):
     wait_for(daemon, "web", ["10.96.0.1"])
     assert {path for path, _ in api.asked("services")} == {"/api/v1/namespaces/shop/services"}
     assert daemon.ask(f"web.other.{DOMAIN}").addresses() == []
+
+
+@pytest.mark.slow("two starts of a daemon that is not ready, which says so after 5 s")
+def test_a_given_namespace_that_has_never_existed_is_waited_for(workspace, cluster):
+    """Names of the others are answered meanwhile.  One that is deleted later is a problem, and the daemon stays ready."""
+    options = {"mesh": {"namespaces": ["shop", "shp", "wbe"]}, "state_dir": str(workspace.path / "state")}
+    daemon = cluster.daemon(change=options)
+
+    def missing(kind, *names):
+        readyz = json.loads(daemon.get("/readyz")[1])
+        words = ", ".join(f'"{name}"' for name in names)
+        assert [text for text in readyz.get(kind, []) if f"chosen namespaces that do not exist: {words}; create them" in text], readyz
+
+    def is_ready():
+        return daemon.get("/readyz")[0] == 200
+
+    def status():
+        return run_tool("status", "--admin", daemon.config["admin"]["listen"])
+
+    def restart():
+        daemon.stop()
+        workspace.forget(daemon)
+        return cluster.daemon(change=options)
+
+    for next_start in (restart, None):  # the second one has the state of the first one
+        missing("notReady", "shp", "wbe")
+        assert not is_ready()
+        assert addresses(daemon, "web") == ["10.96.0.1"]
+        shown = status()
+        assert shown.returncode == 1 and 'do not exist: "shp", "wbe"' in shown.stdout, shown
+        daemon.wait_for_log(r'WARN chosen namespaces that do not exist: "shp", "wbe";')
+        daemon.wait_for_log(r'WARN not ready yet: .*do not exist: \\"shp\\", \\"wbe\\"')
+        if next_start:
+            daemon = next_start()
+    cluster.api.put(namespace("shp"), namespace("wbe"), service("new", "wbe", ip="10.96.0.9"))
+    eventually(is_ready, RECOVERY)
+    wait_for(daemon, "new", ["10.96.0.9"], namespace="wbe")
+    daemon.wait_for_log("INFO ready: ")
+    cluster.api.delete("Namespace", "shp")
+    eventually(lambda: missing("degraded", "shp"), RECOVERY)
+    assert is_ready() and status().returncode == 0
+    daemon.wait_for_log(r'WARN chosen namespaces that do not exist: "shp";')
+    daemon = restart()
+    eventually(lambda: missing("degraded", "shp"), RECOVERY)
+    assert is_ready()
+
+
+def test_one_of_several_sources_may_lack_a_namespace_of_the_mesh(workspace, cluster):
+    workspace.write("vm.yaml", service("db", "vm", ip="10.96.0.7"), namespace("vm"))
+    kubernetes = {"kubeconfig": cluster.api.kubeconfig(workspace.path / "kubeconfig")}
+    sources = [{"kubernetes": kubernetes}, {"files": {"path": str(workspace.resources)}}]
+    daemon = cluster.daemon(change={"mesh": {"namespaces": ["shop", "vm"]}, "sources": sources})
+    wait_for(daemon, "db", ["10.96.0.7"], namespace="vm")
+    wait_for(daemon, "web", ["10.96.0.1"])
+    assert daemon.get("/readyz") == (200, '{"ready":true,"reasons":[]}\n')
+
+
+def test_a_reload_with_a_namespace_that_does_not_exist_changes_nothing_of_readiness(cluster):
+    waiting = cluster.daemon(change={"mesh": {"namespaces": ["shop", "shp"]}})
+    daemon = cluster.daemon(change={"mesh": {"namespaces": ["shop"]}})
+    daemon.write_config(merge(daemon.config, {"mesh": {"namespaces": ["shop", "shp"]}}))
+    daemon.reload()
+    eventually(lambda: 'do not exist: \\"shp\\";' in daemon.get("/readyz")[1], RECOVERY)
+    assert daemon.get("/readyz")[0] == 200
+    assert addresses(daemon, "web") == ["10.96.0.1"]
+    assert waiting.get("/readyz")[0] == 503
+    waiting.write_config(merge(waiting.config, {"mesh": {"namespaces": ["shop", "shp", "wbe"]}}))
+    waiting.reload()
+    eventually(lambda: 'do not exist: \\"shp\\", \\"wbe\\";' in waiting.get("/readyz")[1], RECOVERY)
+    assert waiting.get("/readyz")[0] == 503
+    cluster.api.put(namespace("shp"), namespace("wbe"))
+    waiting.wait_for_log("INFO ready: ")
+    assert waiting.get("/readyz") == (200, '{"ready":true,"reasons":[]}\n')
 
 
 def test_one_faulty_object_harms_no_other(cluster):

@@ -98,7 +98,7 @@ def test_the_sidecars_of_the_named_root_namespace_are_followed(cluster):
     """Also where the source follows other namespaces only."""
     sidecar = {"kind": "Sidecar", "metadata": {"name": "default", "namespace": "mesh-root"},
                "spec": {"egress": [{"hosts": ["./*"]}]}}
-    cluster.api.put(namespace("mesh-root"), sidecar)
+    cluster.api.put(namespace("mesh-root"), namespace("web"), sidecar)
     daemon = cluster.daemon({"namespaces": ["shop", "web"]}, change=CLIENT)
     assert is_seen(daemon)
     cluster.api.put(config_map("rootNamespace: mesh-root"))

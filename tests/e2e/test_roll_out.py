@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from harness.daemonset import Pod, Strategy, decide
-from harness.kube_api import Fault
+from harness.kube_api import Fault, namespace
 from harness.kubelet import Cluster
 from harness.namespaces import LINK_LOCAL, available
 from harness.node_pods import ADDRESS, NAME
@@ -130,26 +130,43 @@ def fixture_lost(workspace, cluster):
 class SmallServers:
     """One on each node, without roles: who is refused is refused all."""
 
+    change = {"cache": {"size": "2MiB"}}
+
     def __init__(self, workspace):
         self.cluster = Cluster(workspace, 3)
 
-    def revoke_role(self):
+    def hinder(self):
         for node in self.cluster.nodes.values():
             node.api.faults = {"*": Fault(403, "forbidden")}
             node.api.reset_connections()
 
-    def grant_role(self):
+    def mend(self):
         for node in self.cluster.nodes.values():
             node.api.faults = {}
+
+
+class WithoutNamespace(SmallServers):
+    """The new revision names one that does not exist yet, or is misspelt."""
+
+    change = {"mesh": {"namespaces": ["shop", "shp"]}}
+
+    def hinder(self):
+        pass
+
+    def mend(self):
+        for node in self.cluster.nodes.values():
+            node.api.put(namespace("shp"))
 
 
 class RealServer:
     """With the service account and the role of conf/kubernetes."""
 
+    change = SmallServers.change
+
     def __init__(self, workspace):
         directory = pathlib.Path(os.environ["MESHDNS_TEST_KUBE"])
         account = ServiceAccount(KubeServer(directory))
-        self.revoke_role, self.grant_role = account.revoke_role, account.grant_role
+        self.hinder, self.mend = account.revoke_role, account.grant_role
         self.cluster = Cluster(workspace, 3, lambda node: RealKubeApi(directory, node, account.token))
 
 
@@ -209,22 +226,22 @@ def test_a_bad_revision_stops_at_its_first_node_and_loses_no_query(cluster, lost
 @needs_nodes
 @pytest.mark.slow("three nodes, a minute of a cluster")
 @pytest.mark.parametrize("servers", [
-    SmallServers, pytest.param(RealServer, marks=pytest.mark.skipif(
+    SmallServers, WithoutNamespace, pytest.param(RealServer, marks=pytest.mark.skipif(
         "MESHDNS_TEST_KUBE" not in os.environ, reason="MESHDNS_TEST_KUBE: no directory of a real server"))])
-def test_a_revoked_role_stops_the_roll_out_until_it_is_granted_again(workspace, servers):
+def test_a_revoked_role_or_a_missing_namespace_stops_the_roll_out_until_it_is_there_again(workspace, servers):
     """The old daemons, which are refused as well, answer as before."""
     of = servers(workspace)
     pass_until(of.cluster, of.cluster.is_rolled_out)
     lost = lost_in(workspace, of.cluster)
     old = of.cluster.pods()
-    of.revoke_role()
-    of.cluster.roll_out({"cache": {"size": "2MiB"}})
+    of.hinder()
+    of.cluster.roll_out(of.change)
     begin = of.cluster.now
     pass_until(of.cluster, lambda: of.cluster.now >= begin + 60)
     (new,) = [each for each in of.cluster.pods() if each not in old]
     assert new.ready_since is None and of.cluster.is_unable(new)
     assert all(not each.is_ending and of.cluster.is_available(each) for each in old) and len(old) == 3
-    of.grant_role()
+    of.mend()
     pass_until(of.cluster, of.cluster.is_rolled_out)
     assert not set(of.cluster.pods()) & set(old)
     assert lost() == 0

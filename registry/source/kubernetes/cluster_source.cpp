@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "registry/base/counted.hpp"
+#include "registry/base/printable.hpp"
 #include "registry/snapshot/stored_resource.hpp"
 
 namespace meshdns::registry::kubernetes {
@@ -14,6 +15,7 @@ namespace {
 constexpr Milliseconds kCompletePoll{500};
 constexpr Milliseconds kReplanDelay{20};
 constexpr std::string_view kSelectedPods = "pods[selected]@";
+constexpr std::string_view kChosenNamespace = "namespaces[";
 constexpr std::string_view kSidecars = "sidecars.networking.istio.io@";
 
 // The kinds of collections with these names: "sidecars.networking.istio.io@shop".
@@ -32,6 +34,22 @@ std::string known_root_namespace(const WatchNeeds& needs, const std::set<std::st
             std::ranges::find(needs.namespaces, ns) == needs.namespaces.end())
           return ns;
   return needs.root_namespace;
+}
+
+// The namespace whose object alone is the collection with this label, "namespaces[shop]"; else
+// empty.
+std::string namespace_of_label(std::string_view label) {
+  if (!label.starts_with(kChosenNamespace)) return {};
+  label.remove_prefix(kChosenNamespace.size());
+  return std::string(label.substr(0, label.find(']')));
+}
+
+std::string missing_text(const std::vector<std::string>& missing) {
+  std::string names;
+  for (const std::string& ns : missing) names += (names.empty() ? "" : ", ") + in_quotes(ns);
+  if (names.empty()) return {};
+  return "chosen namespaces that do not exist: " + names +
+         R"(; create them, or correct "namespaces" of the configuration)";
 }
 
 // Both have the endpoints of Services.
@@ -60,9 +78,11 @@ ClusterSource::ClusterSource(ClusterSourceOptions options, Transport& transport,
               .is_alive = [this](const PathProbe::Answer& answer) { leave_other_paths(answer); },
               .is_dead = [this](Milliseconds since) { leave_dead_paths(since); }}) {
   needs_.root_namespace = known_root_namespace(options_.needs, options_.known);
-  for (const auto& label : options_.known)
+  for (const auto& label : options_.known) {
     if (label.starts_with(kSelectedPods))
       known_selections_.insert(label.substr(kSelectedPods.size()));
+    seen_namespaces_.insert(namespace_of_label(label));
+  }
 }
 
 ClusterSource::~ClusterSource() = default;
@@ -304,6 +324,8 @@ void ClusterSource::on_upsert(FollowedCollection& from, Resource&& resource, boo
   const std::uint64_t object = hash_of(key_of(resource));
   note_selector(resource, object);
   note_service(resource, object);
+  if (from.plan().kind == Kind::Namespace)
+    seen_namespaces_.insert(namespace_of_label(from.plan().label));
   if (const auto* const config = std::get_if<MeshConfig>(&resource))
     note_root_namespace(config->root_namespace);
   if (is_wanted_slice(from, resource, object)) batch_.upsert(from.origin(), resource);
@@ -324,6 +346,10 @@ void ClusterSource::on_retain(FollowedCollection& from, std::vector<std::uint64_
     slice_search_.retain_found(retained);
     return want_flush();
   }
+  // The origin would be one that an earlier run has seen.
+  if (from.plan().kind == Kind::Namespace && retained.empty() &&
+      !has_seen(namespace_of_label(from.plan().label)))
+    return want_flush();
   const bool of_entries = from.plan().kind == Kind::ServiceEntry && needs_.namespaces.empty();
   if (of_entries && std::erase_if(selectors_, [&](const auto& item) {
                       return !std::ranges::binary_search(retained, item.first);
@@ -463,6 +489,7 @@ void ClusterSource::flush() {
   batch.changes = batch_.take();
   batch.complete = complete_;
   batch.lacks_endpoints = complete_ && lacks_endpoints();
+  note_missing_namespaces();
   batch.notices = std::exchange(notices_, {});
   changes_ += batch.changes.size();
   for (auto& change : batch.changes)
@@ -476,6 +503,45 @@ void ClusterSource::flush() {
   const auto arrivals = delays_.take_arrivals();
   sink_.apply(std::move(batch));
   delays_.note_applied(arrivals);
+}
+
+// Null: it is not followed yet.
+const FollowedCollection* ClusterSource::followed_namespace(const std::string& ns) const {
+  const auto followed = followed_.find(std::string(kChosenNamespace) + ns + "]");
+  return followed == followed_.end() ? nullptr : followed->second.get();
+}
+
+// A namespace that may not be read is not known to be missing.
+std::vector<std::string> ClusterSource::missing_namespaces() const {
+  std::vector<std::string> missing;
+  if (needs_.namespaces_are_shared) return missing;
+  for (const auto& ns : needs_.namespaces) {
+    const FollowedCollection* const followed = followed_namespace(ns);
+    if (followed == nullptr) continue;
+    const ReflectorStatus& status = followed->reflector();
+    if (status.synced && status.objects == 0) missing.push_back(ns);
+  }
+  return missing;
+}
+
+// Also before the first list: a restart or a reload makes no daemon ready for a moment.
+bool ClusterSource::awaits_namespace() const {
+  if (needs_.namespaces_are_shared) return false;
+  return std::ranges::any_of(needs_.namespaces, [this](const std::string& ns) {
+    if (has_seen(ns)) return false;
+    const FollowedCollection* const followed = followed_namespace(ns);
+    const bool is_refused = followed != nullptr && !followed->reflector().synced &&
+                            followed->is_settled(scheduler_.now());
+    return !is_refused;
+  });
+}
+
+void ClusterSource::note_missing_namespaces() {
+  if (!complete_) return;
+  std::string missing = missing_text(missing_namespaces());
+  if (missing == missing_) return;
+  if (!missing.empty()) notices_.push_back({true, missing});
+  missing_ = std::move(missing);
 }
 
 bool ClusterSource::lacks_endpoints() const {
@@ -494,7 +560,7 @@ std::string ClusterSource::last_error() const {
   for (const auto& [label, followed] : followed_) {
     if (followed->is_troubled()) return label + ": " + followed->trouble();
   }
-  return {};
+  return missing_text(missing_namespaces());
 }
 
 SourceStatus ClusterSource::status() const {
@@ -503,6 +569,7 @@ SourceStatus ClusterSource::status() const {
   status.name = options_.naming.source;
   status.complete = complete_;
   status.last_error = last_error();
+  status.awaits_namespace = awaits_namespace();
   status.changes = changes_;
   ClusterStatus cluster;
   cluster.reachable = reach_.is_reached();

@@ -94,6 +94,11 @@ class ClusterSource final : private CollectionListener {
   void flush();
   void check_complete();
   bool lacks_endpoints() const;
+  const FollowedCollection* followed_namespace(const std::string& ns) const;
+  std::vector<std::string> missing_namespaces() const;
+  bool awaits_namespace() const;
+  void note_missing_namespaces();
+  bool has_seen(const std::string& ns) const { return seen_namespaces_.contains(ns); }
   std::string last_error() const;
 
   const ClusterSourceOptions options_;
@@ -123,6 +128,8 @@ class ClusterSource final : private CollectionListener {
 
   bool complete_ = false;
   bool origins_changed_ = false;
+  std::set<std::string> seen_namespaces_;   // of those that are chosen
+  std::string missing_;                     // those of them that are not there, as the log has them
   bool waits_for_lists_ = false;            // to stop following what they replace
   std::set<std::string> known_selections_;  // namespaces whose Pods were selected
   std::unique_ptr<Timer> complete_timer_;

@@ -45,6 +45,10 @@ class ClusterSourceTest : public ::testing::Test {
     options_.naming.source = "kubernetes:t";
     source_ = std::make_unique<ClusterSource>(options_, transport_, scheduler_, no_jitter, sink_);
   }
+  void restart() {
+    source_.reset();
+    source_ = std::make_unique<ClusterSource>(options_, transport_, scheduler_, no_jitter, sink_);
+  }
   void pass(int milliseconds = 50) { scheduler_.pass(Milliseconds(milliseconds)); }
 
   void answer_discovery(bool has_istio = false) {
@@ -191,10 +195,6 @@ class SliceSearchTest : public ClusterSourceTest {
                        .pause = Milliseconds(100),
                        .patience = Milliseconds(5'000)};
     restart();
-  }
-  void restart() {
-    source_.reset();
-    source_ = std::make_unique<ClusterSource>(options_, transport_, scheduler_, no_jitter, sink_);
   }
   // The requests for slices by the name of a Service.
   std::vector<std::string> searches() const {
@@ -776,6 +776,105 @@ TEST_F(ClusterSourceTest, IsNotCompleteWithoutServices) {
     pass(100);
   }
   EXPECT_FALSE(sink_.complete);
+}
+
+class ChosenNamespacesTest : public ClusterSourceTest {
+ protected:
+  ChosenNamespacesTest() { options_.needs.namespaces = {"shop", "shp", "web"}; }
+
+  // Begins anew with an API that has `existing`; the others may not be read if `others_refused`.
+  void read(const std::set<std::string>& existing, bool others_refused = false) {
+    restart();
+    transport_.paths.clear();
+    sink_.complete = false;
+    source_->start();
+    answer_discovery();
+    std::set<std::string> listed;
+    for (int tenths = 0; tenths < 100 && !sink_.complete; ++tenths) {
+      for (const std::string& path : std::vector(transport_.paths)) {
+        if (!path.contains('?') || listed.contains(path) || !transport_.find(path)) continue;
+        const std::string ns = namespace_of(path);
+        if (others_refused && !ns.empty() && !existing.contains(ns)) {
+          transport_.answer(path, 403, R"({"kind":"Status","code":403})");
+          continue;
+        }
+        list(path, existing.contains(ns) ? event("ADDED", named(ns)) : "");
+        listed.insert(path);
+      }
+      pass(100);
+    }
+    ASSERT_TRUE(sink_.complete);
+  }
+  void tell(std::string_view type, const std::string& ns) {
+    for (const std::string& path : std::vector(transport_.paths))
+      if (namespace_of(path) == ns) ASSERT_TRUE(transport_.send(path, event(type, named(ns))));
+    pass();
+  }
+  bool is_awaited() const { return source_->status().awaits_namespace; }
+  std::string error() const { return source_->status().last_error; }
+
+ private:
+  static std::string named(const std::string& ns) {
+    return R"({"metadata":{"name":")" + ns + R"(","resourceVersion":"101"}})";
+  }
+  // The namespace whose object alone the path asks for; else empty.
+  static std::string namespace_of(const std::string& path) {
+    constexpr std::string_view selector = "metadata.name%3D";
+    const auto at = path.find(selector);
+    return at == std::string::npos ? std::string() : path.substr(at + selector.size());
+  }
+};
+
+TEST_F(ChosenNamespacesTest, AreAwaitedUntilTheyHaveExisted) {
+  read({"shop"});
+  EXPECT_TRUE(is_awaited());
+  EXPECT_EQ(error(),
+            R"(chosen namespaces that do not exist: "shp", "web"; create them, or correct )"
+            R"("namespaces" of the configuration)");
+  EXPECT_THAT(sink_.notices, Contains(error()).Times(1));
+  tell("ADDED", "web");
+  EXPECT_TRUE(is_awaited());
+  tell("ADDED", "shp");
+  EXPECT_FALSE(is_awaited());
+  EXPECT_EQ(error(), "");
+  tell("DELETED", "shop");
+  EXPECT_FALSE(is_awaited()) << "it has existed";
+  EXPECT_THAT(error(), HasSubstr(R"(do not exist: "shop"; )"));
+  EXPECT_EQ(sink_.notices.back(), error());
+}
+
+TEST_F(ChosenNamespacesTest, OfAnEarlierRunAreNotAwaited) {
+  options_.known = {"namespaces[shp]", "services@shp"};
+  read({"shop", "web"});
+  EXPECT_FALSE(is_awaited());
+  EXPECT_THAT(error(), HasSubstr(R"(do not exist: "shp"; )"));
+  options_.known.clear();
+  read({"shop", "web"});
+  EXPECT_TRUE(is_awaited());
+}
+
+TEST_F(ChosenNamespacesTest, ThatHaveNeverExistedAreNotKnownToTheNextRun) {
+  read({"shop"});
+  EXPECT_TRUE(sink_.origins.contains("kubernetes:t/namespaces[shop]"));
+  EXPECT_FALSE(sink_.origins.contains("kubernetes:t/namespaces[shp]"));
+  tell("ADDED", "shp");
+  tell("DELETED", "shp");
+  EXPECT_TRUE(sink_.origins.contains("kubernetes:t/namespaces[shp]"));
+}
+
+TEST_F(ChosenNamespacesTest, AreAwaitedBeforeAnythingIsRead) {
+  restart();
+  EXPECT_TRUE(is_awaited());
+  options_.known = {"namespaces[shop]", "namespaces[shp]", "namespaces[web]"};
+  restart();
+  EXPECT_FALSE(is_awaited());
+}
+
+TEST_F(ChosenNamespacesTest, ThatMayNotBeReadAreNotMissing) {
+  read({"shop", "web"}, true);
+  EXPECT_FALSE(is_awaited());
+  EXPECT_THAT(error(), HasSubstr("namespaces[shp]: forbidden"));
+  EXPECT_THAT(sink_.notices, ::testing::Not(Contains(HasSubstr("do not exist"))));
 }
 
 TEST_F(ClusterSourceTest, FollowsAKindFromTheMomentThatItsCrdIsThere) {
