@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "dnsd/config/values.hpp"
+#include "registry/base/did_you_mean.hpp"
 
 namespace meshdns::dnsd::schema {
 namespace {

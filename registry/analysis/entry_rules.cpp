@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "registry/analysis/rules.hpp"
+#include "registry/base/did_you_mean.hpp"
 #include "registry/base/host_name.hpp"
 #include "registry/base/printable.hpp"
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "registry/base/did_you_mean.hpp"
 #include "registry/base/host_name.hpp"
 
 namespace meshdns::registry {

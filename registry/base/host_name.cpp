@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/base/host_name.hpp"
 
-#include <numeric>
-#include <vector>
-
 namespace meshdns {
 
 std::string_view special_zone_of(std::string_view name) {
@@ -103,26 +100,6 @@ bool is_wildcard_domain(std::string_view name) {
   if (dot == std::string_view::npos) return true;
   const std::string_view rest = name.substr(dot + 1);
   return !rest.empty() && are_labels(rest);
-}
-
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> before(b.size() + 1);  // the row before `row`
-  std::vector<std::size_t> row(b.size() + 1);
-  std::vector<std::size_t> next(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  const auto is_same = [](char x, char y) { return to_lower(x) == to_lower(y); };
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    next[0] = i + 1;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t changed = row[j] + (is_same(a[i], b[j]) ? 0 : 1);
-      next[j + 1] = std::min({changed, row[j + 1] + 1, next[j] + 1});
-      const bool is_swap = i > 0 && j > 0 && is_same(a[i], b[j - 1]) && is_same(a[i - 1], b[j]);
-      if (is_swap) next[j + 1] = std::min(next[j + 1], before[j - 1] + 1);
-    }
-    std::swap(before, row);
-    std::swap(row, next);
-  }
-  return row.back();
 }
 
 }  // namespace meshdns

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstring>
 #include <initializer_list>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -76,31 +75,5 @@ bool is_wildcard_domain(std::string_view name);
 // that no resource may claim: localhost and invalid (RFC 6761), onion (RFC 7686), alt (RFC 9476).
 // Empty when there is none.  `name` is canonical, or a wildcard such as "*.onion".
 std::string_view special_zone_of(std::string_view name);
-
-// The one of `known` that a typing error has turned into `word`; nullopt when none is near enough,
-// or when two are equally near.  Letters' case is no difference.  Near is one edit, two in words of
-// eight letters and more, and none in words of fewer than three: a wrong guess is worse than none.
-template <typename Range>
-std::optional<std::string> nearest_word(std::string_view word, const Range& known);
-// The number of letters that are inserted, left out, changed, or swapped with the next one.
-std::size_t edit_distance(std::string_view a, std::string_view b);
-
-template <typename Range>
-std::optional<std::string> nearest_word(std::string_view word, const Range& known) {
-  const std::size_t max_distance = word.size() < 3 ? 0 : word.size() < 8 ? 1 : 2;
-  std::optional<std::string> best;
-  std::size_t best_distance = max_distance + 1;
-  for (const std::string_view candidate : known) {
-    if (std::max(word.size(), candidate.size()) - std::min(word.size(), candidate.size()) >
-        max_distance)
-      continue;
-    const std::size_t distance = edit_distance(word, candidate);
-    if (distance > best_distance || distance > max_distance) continue;
-    const bool is_tie = distance == best_distance;
-    best_distance = distance;
-    best = is_tie ? std::nullopt : std::optional<std::string>(candidate);
-  }
-  return best;
-}
 
 }  // namespace meshdns

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "registry/base/did_you_mean.hpp"
-#include "registry/base/host_name.hpp"
 
 namespace meshdns::registry {
 

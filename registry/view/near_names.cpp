@@ -5,6 +5,7 @@
 #include <bit>
 #include <utility>
 
+#include "registry/base/did_you_mean.hpp"
 #include "registry/base/host_name.hpp"
 #include "registry/view/view.hpp"
 
