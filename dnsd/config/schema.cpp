@@ -10,7 +10,6 @@ namespace meshdns::dnsd::schema {
 namespace {
 
 constexpr std::size_t kMaxPathShown = 300;
-constexpr std::size_t kMaxKeyCompared = 64;  // the comparison is quadratic
 
 std::string_view last_part(std::string_view key) {
   const auto dot = key.rfind('.');
@@ -167,7 +166,7 @@ std::string unknown_key_message(std::string_view key, const std::vector<std::str
       below += (below.empty() ? "" : " or ") + in_quotes(known);
   }
   if (!below.empty()) return "unknown key; did you mean " + below + "?";
-  const auto near = nearest_word(key.substr(0, kMaxKeyCompared), here);
+  const auto near = nearest_word(key, here);
   if (near) return "unknown key; did you mean " + in_quotes(*near) + "?";
   return "unknown key; valid keys are: " + join(here);
 }

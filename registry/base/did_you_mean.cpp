@@ -8,12 +8,6 @@
 #include "registry/base/printable.hpp"
 
 namespace meshdns {
-namespace {
-
-// Longer words are no typing errors, and comparing them costs their length each time.
-constexpr std::size_t kMaxGuessed = 64;
-
-}  // namespace
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1);  // the row before `row`
@@ -36,7 +30,6 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::string did_you_mean(std::string_view word, std::span<const std::string_view> known) {
-  if (word.size() > kMaxGuessed) return {};
   const auto guess = nearest_word(word, known);
   return guess ? "; did you mean " + registry::in_quotes(*guess) + "?" : std::string();
 }

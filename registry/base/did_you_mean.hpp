@@ -11,9 +11,15 @@
 
 namespace meshdns {
 
-// The one of `known` that a typing error has turned into `word`; nullopt when none is near enough,
-// or when two are equally near.  Letters' case is no difference.  Near is one edit, two in words of
-// eight letters and more, and none in words of fewer than three: a wrong guess is worse than none.
+// The edits that may lie between a word of so many letters and the one that was meant: a wrong
+// guess is worse than none.
+constexpr std::size_t max_typing_errors(std::size_t letters) {
+  return letters < 3 ? 0 : letters < 8 ? 1 : 2;
+}
+
+// The one of `known` that a typing error has turned into `word`; nullopt when none is near enough
+// (max_typing_errors), or when two are equally near.  Letters' case is no difference.  A word that
+// is longer than all of `known` costs no more than its size.
 template <typename Range>
 std::optional<std::string> nearest_word(std::string_view word, const Range& known);
 // The number of letters that are inserted, left out, changed, or swapped with the next one.
@@ -21,7 +27,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b);
 
 template <typename Range>
 std::optional<std::string> nearest_word(std::string_view word, const Range& known) {
-  const std::size_t max_distance = word.size() < 3 ? 0 : word.size() < 8 ? 1 : 2;
+  const std::size_t max_distance = max_typing_errors(word.size());
   std::optional<std::string> best;
   std::size_t best_distance = max_distance + 1;
   for (const std::string_view candidate : known) {

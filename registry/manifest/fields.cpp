@@ -14,8 +14,6 @@ namespace {
 
 // Limit of names in one message; a Pod's spec has 44.
 constexpr std::size_t kMaxNames = 64;
-// Longer words are no typing errors, and comparing them costs their length each time.
-constexpr std::size_t kMaxWordToCorrect = 64;
 
 // Returns whether `given` is `known` in snake case: "export_to" is "exportTo".
 bool is_snake_case_of(std::string_view given, std::string_view known) {
@@ -34,11 +32,6 @@ bool is_snake_case_of(std::string_view given, std::string_view known) {
 
 bool is_name_of(std::string_view given, std::string_view known, bool snake_case) {
   return given == known || (snake_case && is_snake_case_of(given, known));
-}
-
-std::optional<std::string> nearest(std::string_view word, std::span<const std::string_view> names) {
-  if (word.size() > kMaxWordToCorrect) return std::nullopt;
-  return nearest_word(word, names);
 }
 
 // YAML 1.1's other words for booleans, which kubectl and istioctl read as such.
@@ -152,7 +145,7 @@ void Fields::check_names(Report& report) const {
 
 // A field that is there already was not meant.
 std::string Fields::guess_at(std::string_view name) const {
-  const auto guess = nearest(name, names_.names);
+  const auto guess = nearest_word(name, names_.names);
   if (!guess) return {};
   for (const Node& value : mapping_->node())
     if (is_name_of(value.key(), *guess, names_.snake_case)) return {};

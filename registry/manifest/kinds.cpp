@@ -20,8 +20,6 @@ constexpr auto& kMulticlusterVersions = words<"v1 v1beta1 v1alpha1 v1alpha2">;
 constexpr auto& kGatewayVersions = words<"v1 v1beta1 v1alpha3 v1alpha2">;
 constexpr std::array<std::string_view, 2> kIngressVersions = {"v1", "v1beta1"};
 
-constexpr std::size_t kMaxGroupToCorrect = 64;
-
 constexpr std::string_view kIstioGroup = "networking.istio.io";
 constexpr std::string_view kMulticlusterGroup = "multicluster.x-k8s.io";
 constexpr std::string_view kGkeGroup = "net.gke.io";
@@ -131,7 +129,7 @@ std::optional<std::string> nearest_group(std::string_view group) {
     if (!reader.is_optional && !reader.group.empty() &&
         std::ranges::find(groups, reader.group) == groups.end())
       groups.push_back(reader.group);
-  return nearest_word(group.substr(0, kMaxGroupToCorrect), groups);
+  return nearest_word(group, groups);
 }
 
 }  // namespace meshdns::registry

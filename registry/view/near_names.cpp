@@ -12,10 +12,6 @@
 namespace meshdns::registry {
 namespace {
 
-// As for words of the configuration (nearest_word): a wrong guess is worse than none.
-constexpr std::size_t max_typing_errors(std::size_t letters) {
-  return letters < 3 ? 0 : letters < 8 ? 1 : 2;
-}
 constexpr std::size_t kMostErrors = max_typing_errors(kMaxHostLength);
 constexpr std::size_t kErrorOfMissingNamespace = 1;
 constexpr std::size_t kErrorsOfOtherNamespace = 2;
@@ -192,15 +188,12 @@ NearNames near_names(const Snapshot& snapshot, const Client& client, std::string
   near.compared = std::min(near.known, most_compared);
   const MeantName meant(name, snapshot.settings->cluster_domain, client.search);
   NearCandidates candidates;
-  const auto compare = [&](const HostEntry& entry) {
-    if (const auto distance = meant.distance(entry.host()))
-      candidates.add({*distance, entry.host()});
-  };
   std::size_t left = near.compared;
   const auto take = [&](const HostEntry& entry) {
     if (left == 0) return;
     --left;
-    compare(entry);
+    if (const auto distance = meant.distance(entry.host()))
+      candidates.add({*distance, entry.host()});
   };
   snapshot.wildcards.for_each(take);
   snapshot.hosts.for_each(take);

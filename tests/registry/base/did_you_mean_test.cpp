@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <string>
 #include <string_view>
 
 namespace meshdns {
@@ -28,6 +29,7 @@ TEST(DidYouMeanTest, SuggestsOnlySimilarWords) {
   EXPECT_EQ(nearest_word("resoltuino", known), "resolution");
   EXPECT_EQ(nearest_word("completely", known), std::nullopt);
   EXPECT_EQ(nearest_word("", known), std::nullopt);
+  EXPECT_EQ(nearest_word(std::string(1000, 'h'), known), std::nullopt);
 }
 
 TEST(DidYouMeanTest, SuggestsNothingWhenTwoWordsAreEquallyNear) {
