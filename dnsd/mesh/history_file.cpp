@@ -79,32 +79,49 @@ std::vector<HistoryFile> history_files(const std::string& state_dir, std::string
   return files;
 }
 
-// --- Writing -------------------------------------------------------------------------------------
+// A stream of zlib, in one direction.
+class HistoryStream {
+ public:
+  enum class Direction : std::uint8_t { Compress, Expand };
 
-struct HistoryWriter::Stream {
-  Stream() { is_good = ::deflateInit(&zlib, Z_DEFAULT_COMPRESSION) == Z_OK; }
-  ~Stream() { ::deflateEnd(&zlib); }
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
+  explicit HistoryStream(Direction direction) : is_expanding_(direction == Direction::Expand) {
+    is_good_ = (is_expanding_ ? ::inflateInit(&zlib_)
+                              : ::deflateInit(&zlib_, Z_DEFAULT_COMPRESSION)) == Z_OK;
+  }
+  ~HistoryStream() {
+    if (is_expanding_)
+      ::inflateEnd(&zlib_);
+    else
+      ::deflateEnd(&zlib_);
+  }
+  HistoryStream(const HistoryStream&) = delete;
+  HistoryStream& operator=(const HistoryStream&) = delete;
 
-  // Returns `text`, such that a reader of all there was until now can read it as a whole.
-  std::optional<std::string> compress(std::string& text) {
-    std::string out;
+  // Appends the other form of `from` to `to`, as a whole: what follows is not needed to read it.
+  bool run(std::string& from, std::string& to) {
     std::array<char, 16'384> piece;
-    zlib.next_in = octets_of(text).data();
-    zlib.avail_in = static_cast<uInt>(text.size());
+    zlib_.next_in = octets_of(from).data();
+    zlib_.avail_in = static_cast<uInt>(from.size());
     do {
-      zlib.next_out = reinterpret_cast<Bytef*>(piece.data());
-      zlib.avail_out = piece.size();
-      if (!is_good || ::deflate(&zlib, Z_SYNC_FLUSH) == Z_STREAM_ERROR) return std::nullopt;
-      out.append(piece.data(), piece.size() - zlib.avail_out);
-    } while (zlib.avail_out == 0);
-    return out;
+      zlib_.next_out = reinterpret_cast<Bytef*>(piece.data());
+      zlib_.avail_out = piece.size();
+      if (!is_good_) return false;
+      const int result =
+          is_expanding_ ? ::inflate(&zlib_, Z_SYNC_FLUSH) : ::deflate(&zlib_, Z_SYNC_FLUSH);
+      if (result != Z_OK && result != Z_BUF_ERROR) return false;
+      to.append(piece.data(), piece.size() - zlib_.avail_out);
+      if (to.size() > kMaxFrameSize) return false;
+    } while (zlib_.avail_out == 0);
+    return zlib_.avail_in == 0;
   }
 
-  z_stream zlib{};
-  bool is_good = false;
+ private:
+  const bool is_expanding_;
+  z_stream zlib_{};
+  bool is_good_ = false;
 };
+
+// --- Writing -------------------------------------------------------------------------------------
 
 Result<std::unique_ptr<HistoryWriter>> HistoryWriter::create(const std::string& state_dir,
                                                              std::int64_t now, MakeRoom make_room) {
@@ -127,7 +144,7 @@ HistoryWriter::HistoryWriter(std::string path, FileDescriptor fd, std::int64_t b
       fd_(std::move(fd)),
       begins_(begins),
       make_room_(std::move(make_room)),
-      stream_(std::make_unique<Stream>()) {
+      stream_(std::make_unique<HistoryStream>(HistoryStream::Direction::Compress)) {
   write(kHistoryMagic);
   to_.number(registry::encoding_layout());
 }
@@ -149,17 +166,18 @@ void HistoryWriter::write(std::string_view octets) {
 }
 
 void HistoryWriter::write_frame() {
-  const auto compressed = stream_->compress(frame_);
+  std::string framed(kFrameHeaderSize, '\0');
+  const bool is_good = stream_->run(frame_, framed);
   frame_.clear();
-  if (!compressed) {
+  if (!is_good) {
     outcome_ = fail("cannot write " + path_ + ": zlib fails");
     return;
   }
-  std::string framed(kFrameHeaderSize, '\0');
+  const std::string_view compressed = std::string_view(framed).substr(kFrameHeaderSize);
   std::uint8_t* const header = octets_of(framed).data();
-  wire::store_u32(header, static_cast<std::uint32_t>(compressed->size()));
-  wire::store_u32(header + 4, checksum(*compressed, checksum_));
-  write(framed.append(*compressed));
+  wire::store_u32(header, static_cast<std::uint32_t>(compressed.size()));
+  wire::store_u32(header + 4, checksum(compressed, checksum_));
+  write(framed);
 }
 
 void HistoryWriter::begin_part(std::uint64_t tag) {
@@ -246,32 +264,6 @@ Result<void> HistoryWriter::end_record(std::int64_t now) {
 
 // --- Reading -------------------------------------------------------------------------------------
 
-struct HistoryReader::Stream {
-  Stream() { is_good = ::inflateInit(&zlib) == Z_OK; }
-  ~Stream() { ::inflateEnd(&zlib); }
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
-
-  bool expand(std::string& compressed, std::string& out) {
-    std::array<char, 16'384> piece;
-    zlib.next_in = octets_of(compressed).data();
-    zlib.avail_in = static_cast<uInt>(compressed.size());
-    do {
-      zlib.next_out = reinterpret_cast<Bytef*>(piece.data());
-      zlib.avail_out = piece.size();
-      if (!is_good) return false;
-      const int result = ::inflate(&zlib, Z_SYNC_FLUSH);
-      if (result != Z_OK && result != Z_BUF_ERROR) return false;
-      out.append(piece.data(), piece.size() - zlib.avail_out);
-      if (out.size() > kMaxFrameSize) return false;
-    } while (zlib.avail_out == 0);
-    return zlib.avail_in == 0;
-  }
-
-  z_stream zlib{};
-  bool is_good = false;
-};
-
 Result<std::unique_ptr<HistoryReader>> HistoryReader::open(const std::string& path,
                                                            OriginIds origins) {
   auto fd = open_regular(path);
@@ -283,7 +275,9 @@ Result<std::unique_ptr<HistoryReader>> HistoryReader::open(const std::string& pa
 }
 
 HistoryReader::HistoryReader(FileDescriptor fd, OriginIds origins)
-    : fd_(std::move(fd)), origins_(std::move(origins)), stream_(std::make_unique<Stream>()) {}
+    : fd_(std::move(fd)),
+      origins_(std::move(origins)),
+      stream_(std::make_unique<HistoryStream>(HistoryStream::Direction::Expand)) {}
 
 HistoryReader::~HistoryReader() = default;
 
@@ -334,7 +328,7 @@ bool HistoryReader::read_frame() {
     return stop("a record is damaged");
   checksum_ = checksum(octets, checksum(header, checksum_));
   frame_.clear();
-  if (!stream_->expand(octets, frame_)) return stop("a record is damaged");
+  if (!stream_->run(octets, frame_)) return stop("a record is damaged");
   from_ = Decoder(frame_);
   return true;
 }

@@ -52,6 +52,8 @@ struct HistoryFile {
 // The oldest first.  Empty where there is no such directory, or it cannot be read: `error` has why.
 std::vector<HistoryFile> history_files(const std::string& state_dir, std::string* error = nullptr);
 
+class HistoryStream;
+
 // Writes one file.  One thread at a time.  After an Error it is of no use.
 class HistoryWriter {
  public:
@@ -84,7 +86,6 @@ class HistoryWriter {
   std::uint64_t bytes_at_first() const { return bytes_at_first_; }
 
  private:
-  struct Stream;
   HistoryWriter(std::string path, FileDescriptor fd, std::int64_t begins, MakeRoom make_room);
   void begin_part(std::uint64_t tag);
   void write_frame();
@@ -94,7 +95,7 @@ class HistoryWriter {
   FileDescriptor fd_;
   const std::int64_t begins_;
   MakeRoom make_room_;
-  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<HistoryStream> stream_;
   std::string origin_;  // of the object that was put last
   std::string frame_;   // not compressed yet
   registry::Encoder to_{frame_};
@@ -134,7 +135,6 @@ class HistoryReader {
   const std::string& damage() const { return damage_; }
 
  private:
-  struct Stream;
   HistoryReader(FileDescriptor fd, OriginIds origins);
   Result<void> read_head();
   bool read_frame();
@@ -143,7 +143,7 @@ class HistoryReader {
 
   FileDescriptor fd_;
   OriginIds origins_;
-  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<HistoryStream> stream_;
   registry::OriginId origin_ = 0;
   std::string frame_;
   registry::Decoder from_{std::string_view()};
