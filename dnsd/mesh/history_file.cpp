@@ -155,7 +155,7 @@ HistoryWriter::~HistoryWriter() {
 
 void HistoryWriter::write(std::string_view octets) {
   if (!outcome_) return;
-  if (auto room = make_room_(path_, octets.size()); !room) {
+  if (auto room = make_room_(octets.size()); !room) {
     outcome_ = room;
     return;
   }

@@ -57,8 +57,8 @@ class HistoryStream;
 // Writes one file.  One thread at a time.  After an Error it is of no use.
 class HistoryWriter {
  public:
-  // Called before so many octets are written to the file `path`; an Error ends the writing.
-  using MakeRoom = std::function<Result<void>(const std::string& path, std::uint64_t octets)>;
+  // Called before so many octets are written; an Error ends the writing.
+  using MakeRoom = std::function<Result<void>(std::uint64_t octets)>;
 
   // Creates the file that begins at `now`, or soon after if there is one.  It is removed again
   // unless a record is completed.

@@ -22,33 +22,42 @@ bool is_less(const VipAssignment& a, const VipAssignment& b) {
   return key_of_vip(a) < key_of_vip(b);
 }
 
-Result<void> remove_file(const HistoryFile& file) {
-  if (::unlink(file.path.c_str()) == 0 || errno == ENOENT) return {};
-  return fail("cannot remove " + file.path + ": " + std::strerror(errno));
-}
-
-// Removes the files that end before `oldest`: where the next one begins.
-Result<void> remove_outdated(const std::string& state_dir, std::int64_t oldest) {
-  const std::vector<HistoryFile> files = history_files(state_dir);
-  for (std::size_t i = 0; i + 1 < files.size() && files[i + 1].begins < oldest; ++i)
-    if (auto removed = remove_file(files[i]); !removed) return removed;
-  return {};
-}
-
-// Removes the oldest files, but not the one that is written, until `octets` more fit into the size.
-Result<void> make_room(const std::string& state_dir, std::uint64_t size, const std::string& own,
-                       std::uint64_t octets) {
-  const std::vector<HistoryFile> files = history_files(state_dir);
-  std::uint64_t all = octets;
-  for (const HistoryFile& file : files) all += file.bytes;
-  for (const HistoryFile& file : files) {
-    if (all <= size) return {};
-    if (file.path == own) continue;
-    if (auto removed = remove_file(file); !removed) return removed;
-    all -= file.bytes;
+// Makes room for one file.  Nobody else writes in the directory, so sizes are counted.
+class HistoryRoom {
+ public:
+  HistoryRoom(const std::string& state_dir, std::uint64_t size)
+      : older_(history_files(state_dir)), size_(size) {
+    for (const HistoryFile& file : older_) all_ += file.bytes;
   }
-  return all <= size ? Result<void>() : fail("history.size is too small for the changes");
-}
+
+  // Removes the files that end before `oldest`: where the next one begins.
+  Result<void> remove_outdated(std::int64_t oldest) {
+    while (older_.size() > 1 && older_[1].begins < oldest)
+      if (auto removed = remove_first(); !removed) return removed;
+    return {};
+  }
+  // Removes the oldest files until `octets` more fit into the size.
+  Result<void> make(std::uint64_t octets) {
+    all_ += octets;
+    while (all_ > size_ && !older_.empty())
+      if (auto removed = remove_first(); !removed) return removed;
+    return all_ <= size_ ? Result<void>() : fail("history.size is too small for the changes");
+  }
+
+ private:
+  Result<void> remove_first() {
+    const HistoryFile& file = older_.front();
+    if (::unlink(file.path.c_str()) != 0 && errno != ENOENT)
+      return fail("cannot remove " + file.path + ": " + std::strerror(errno));
+    all_ -= file.bytes;
+    older_.erase(older_.begin());
+    return {};
+  }
+
+  std::vector<HistoryFile> older_;  // than the one that is written; the oldest first
+  const std::uint64_t size_;
+  std::uint64_t all_ = 0;
+};
 
 }  // namespace
 
@@ -224,13 +233,12 @@ void KeptHistory::write(Job& job) {
 }
 
 Result<void> KeptHistory::create_file(Job& job) {
-  const std::int64_t oldest = job.unix_seconds - job.config.keep.count();
-  if (auto removed = remove_outdated(job.state_dir, oldest); !removed) return removed;
-  auto writer = HistoryWriter::create(job.state_dir, job.unix_seconds,
-                                      [state_dir = job.state_dir, size = job.config.size_bytes](
-                                          const std::string& own, std::uint64_t octets) {
-                                        return make_room(state_dir, size, own, octets);
-                                      });
+  HistoryRoom room(job.state_dir, job.config.size_bytes);
+  if (auto removed = room.remove_outdated(job.unix_seconds - job.config.keep.count()); !removed)
+    return removed;
+  auto writer = HistoryWriter::create(
+      job.state_dir, job.unix_seconds,
+      [room = std::move(room)](std::uint64_t octets) mutable { return room.make(octets); });
   if (!writer) return std::unexpected(writer.error());
   job.writer = *std::move(writer);
   return {};
