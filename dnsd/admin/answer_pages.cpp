@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pages about answers: /changes, /explain and /top.
 #include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <limits>
 #include <numeric>
 #include <ranges>
 #include <string>
@@ -65,12 +68,20 @@ HttpResponse show_changes(const ShownDaemon& daemon, const HttpRequest& request)
     json.Key("changes");
     json.StartArray();
     std::uint64_t left = *limit;
-    for (const AnswerEvent& event : history.events() | std::views::reverse) {
-      if (left == 0 || std::cmp_less(event.unix_seconds, *since)) break;
-      if (!name.empty() && event.name != name) continue;
-      put_event(json, event);
-      --left;
-    }
+    const auto put_events = [&](const std::deque<AnswerEvent>& events, std::int64_t until) {
+      for (const AnswerEvent& event : events | std::views::reverse) {
+        if (left == 0 || std::cmp_less(event.unix_seconds, *since)) return;
+        if (event.unix_seconds > until || (!name.empty() && event.name != name)) continue;
+        put_event(json, event);
+        --left;
+      }
+    };
+    constexpr auto end_of_time = std::numeric_limits<std::int64_t>::max();
+    put_events(history.events(), end_of_time);
+    // A daemon that this one has replaced may have gone on for a while.
+    if (history.is_whole())
+      put_events(daemon.engine.history.earlier_changes(),
+                 history.known_since().value_or(end_of_time));
     json.EndArray();
   });
 }

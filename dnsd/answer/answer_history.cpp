@@ -235,6 +235,10 @@ void AnswerHistory::note(const registry::RecordChange& change, const registry::O
     if (!origin.empty() && object->line() != 0)
       event.source += ":" + std::to_string(object->line());
   }
+  keep(std::move(event));
+}
+
+void AnswerHistory::keep(AnswerEvent&& event) {
   bytes_ += size_of(event);
   const std::lock_guard lock(mutex_);
   events_.push_back(std::move(event));

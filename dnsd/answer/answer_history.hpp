@@ -61,6 +61,8 @@ class AnswerHistory {
   void add(const registry::Changes& changes);
   // Makes events of the changes since the last look.
   void look(const registry::Snapshot& snapshot, std::int64_t unix_seconds);
+  // Adds a change that somebody else has found.
+  void keep(AnswerEvent&& event);
 
   // The oldest first.
   const std::deque<AnswerEvent>& events() const { return events_; }

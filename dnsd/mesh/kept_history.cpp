@@ -10,6 +10,8 @@
 #include <tuple>
 #include <utility>
 
+#include "dnsd/mesh/past_registry.hpp"
+
 namespace meshdns::dnsd {
 namespace {
 
@@ -73,6 +75,30 @@ void KeptHistory::follow(const std::string& state_dir, const HistoryConfig& conf
   config_ = config;
   trouble_.clear();
   not_before_ = Time::min();
+  if (!state_dir_.empty() && !earlier_) recall();
+}
+
+// Before this run has written there.
+void KeptHistory::recall() {
+  earlier_ = std::make_unique<Earlier>();
+  earlier_->files = history_files(state_dir_);
+  recalling_ = std::jthread([earlier = earlier_.get()](const std::stop_token& stop) {
+    earlier->troubles = read_changes(earlier->files, kMostRecalled, stop, earlier->changes);
+    earlier->done = true;
+  });
+}
+
+void KeptHistory::conclude_recall() {
+  recalling_.join();
+  if (earlier_->troubles.empty()) return;
+  log_.warn("cannot read all of the history of answers",
+            {{"files", earlier_->troubles.size()},
+             {"reason", std::string_view(earlier_->troubles.front())}});
+}
+
+const std::deque<AnswerEvent>& KeptHistory::earlier_changes() const {
+  static const std::deque<AnswerEvent> none;
+  return earlier_ && earlier_->done ? earlier_->changes.events() : none;
 }
 
 // The file stays as it was written.
@@ -95,6 +121,7 @@ bool KeptHistory::is_time_to_begin(Time now) const {
 void KeptHistory::tick(Time now, std::int64_t unix_seconds, const std::string& state_dir,
                        const HistoryConfig& config, const AnswerHistory& answers) {
   follow(state_dir, config);
+  if (recalling_.joinable() && earlier_->done) conclude_recall();
   if (job_ && job_->done) conclude();
   if (job_ || state_dir_.empty()) return;
   waits_since_ = std::min(waits_since_, now);
@@ -112,6 +139,7 @@ void KeptHistory::finish() {
 }
 
 void KeptHistory::close(std::int64_t unix_seconds, const AnswerHistory& answers) {
+  recalling_ = {};
   finish();
   if (writer_ && !feed_.is_interrupted()) {
     job_ = prepare(std::chrono::steady_clock::now(), unix_seconds, answers);

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <set>
@@ -44,6 +45,8 @@ class KeptHistory {
   static constexpr int kLeastFiles = 4;
   // Sources that have not been read by then are not waited for.
   static constexpr std::chrono::seconds kLongestWait{10};
+  // Changes of earlier runs are looked for in so much, which takes a few seconds.
+  static constexpr std::uint64_t kMostRecalled = std::uint64_t{128} << 20;
 
   // REQUIRES: all outlive it.
   KeptHistory(registry::Registry& registry, RegistryFeed& feed, Log& log);
@@ -59,6 +62,8 @@ class KeptHistory {
   // Writes what is new, and returns when that is done.
   void close(std::int64_t unix_seconds, const AnswerHistory& answers);
 
+  // The changes of earlier runs, the oldest first; none until they have been read, once.
+  const std::deque<AnswerEvent>& earlier_changes() const;
   // Why nothing is written; empty if it is, or is not to be.
   const std::string& trouble() const { return trouble_; }
 
@@ -88,7 +93,17 @@ class KeptHistory {
     std::atomic<bool> done{false};
   };
 
+  // The changes that earlier runs have kept.  Its thread has it until it is done.
+  struct Earlier {
+    std::vector<HistoryFile> files;
+    AnswerHistory changes;
+    std::vector<std::string> troubles;
+    std::atomic<bool> done{false};
+  };
+
   void follow(const std::string& state_dir, const HistoryConfig& config);
+  void recall();
+  void conclude_recall();
   void give_up_file();
   bool is_time_to_begin(Time now) const;
   bool has_all_results() const;
@@ -127,6 +142,8 @@ class KeptHistory {
   std::string trouble_;
   std::unique_ptr<Job> job_;  // the snapshot in it is let go of here, as all are
   std::jthread work_;
+  std::unique_ptr<Earlier> earlier_;
+  std::jthread recalling_;  // last: it ends before what it reads into
 };
 
 }  // namespace meshdns::dnsd

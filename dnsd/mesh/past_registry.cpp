@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dnsd/mesh/past_registry.hpp"
 
-#include <vector>
+#include <unistd.h>
+
+#include <functional>
 
 #include "dnsd/mesh/kept_history.hpp"
 
@@ -104,19 +106,51 @@ Result<Past> read_past(const std::string& state_dir, std::int64_t time,
   return past;
 }
 
+namespace {
+
+// Returns why the file has no more changes than these, in words; empty: it is whole, or `stop`.
+std::string for_each_change(const std::string& path, const std::stop_token& stop,
+                            const std::function<void(AnswerEvent&&)>& visit) {
+  auto reader = HistoryReader::open(path, {});
+  if (!reader) return reader.error().message;
+  while (!stop.stop_requested()) {
+    auto record = (*reader)->next();
+    if (!record) break;
+    for (auto& event : record->events) visit(std::move(event));
+  }
+  const std::string& damage = (*reader)->damage();
+  return damage.empty() ? std::string() : path + ": " + damage;
+}
+
+}  // namespace
+
 std::optional<AnswerEvent> last_change_before(const std::string& state_dir, std::int64_t time,
                                               std::string_view host) {
   std::optional<AnswerEvent> last;
   const std::vector<HistoryFile> files = history_files(state_dir);
   for (auto file = files.rbegin(); file != files.rend() && !last; ++file) {
     if (file->begins > time) continue;
-    auto reader = HistoryReader::open(file->path, {});
-    if (!reader) continue;  // of another version
-    while (auto record = (*reader)->next())
-      for (auto& event : record->events)
-        if (event.unix_seconds <= time && event.name == host) last = std::move(event);
+    for_each_change(file->path, {}, [&](AnswerEvent&& event) {
+      if (event.unix_seconds <= time && event.name == host) last = std::move(event);
+    });
   }
   return last;
+}
+
+std::vector<std::string> read_changes(std::span<const HistoryFile> files, std::uint64_t most_octets,
+                                      const std::stop_token& stop, AnswerHistory& changes) {
+  auto first = files.size();
+  for (std::uint64_t octets = 0; first > 0 && octets + files[first - 1].bytes <= most_octets;)
+    octets += files[--first].bytes;
+  std::vector<std::string> troubles;
+  for (const HistoryFile& file : files.subspan(first)) {
+    std::string trouble = for_each_change(
+        file.path, stop, [&](AnswerEvent&& event) { changes.keep(std::move(event)); });
+    // The history of now removes files that are too old.
+    if (!trouble.empty() && ::access(file.path.c_str(), F_OK) == 0)
+      troubles.push_back(std::move(trouble));
+  }
+  return troubles;
 }
 
 }  // namespace meshdns::dnsd

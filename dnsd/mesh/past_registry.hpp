@@ -7,8 +7,12 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
+#include <stop_token>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "dnsd/answer/answer_history.hpp"
 #include "dnsd/mesh/history_file.hpp"
@@ -57,5 +61,11 @@ Result<Past> read_past(const std::string& state_dir, std::int64_t time,
 // The last change of the answers for `host` up to that time; nullopt: none is kept.
 std::optional<AnswerEvent> last_change_before(const std::string& state_dir, std::int64_t time,
                                               std::string_view host);
+
+// Adds the changes in the files to `changes`, those of the newest files that have `most_octets`
+// together.  Ends early on `stop`.  Returns the files that cannot be read as a whole, with why:
+// their other changes, and those of other files, are there.  Any thread.
+std::vector<std::string> read_changes(std::span<const HistoryFile> files, std::uint64_t most_octets,
+                                      const std::stop_token& stop, AnswerHistory& changes);
 
 }  // namespace meshdns::dnsd

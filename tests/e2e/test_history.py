@@ -121,6 +121,54 @@ def test_what_is_not_kept_is_said(workspace, options):
     assert newest.exists()
 
 
+def changes(daemon):
+    """Those of api.example.org, the newest first."""
+    return daemon.get_json("/changes?name=api.example.org")["changes"]
+
+
+@pytest.mark.slow("four runs, of which three have a change that the history has to have")
+def test_changes_of_earlier_runs_are_listed_and_a_damaged_file_costs_its_own(workspace, options):
+    workspace.write("api.yaml", entry("10.0.0.1"))
+    daemon = start(workspace, options)
+    runs = []  # the change of each
+    for number, end in enumerate(("stop", "kill", None), 2):
+        earlier = runs[::-1]
+        eventually(lambda: [each for each in changes(daemon) if each in earlier] == earlier, 20)
+        assert len([each for each in changes(daemon) if each not in earlier]) <= 1, "the kill may have cost the saved state"
+        address = f"10.0.0.{number}"
+        change(workspace, daemon, address)
+        newest = changes(daemon)[0]
+        assert newest["after"] == address and newest["object"] == "ServiceEntry shop/api", newest
+        runs.append(newest)
+        if end is None:
+            break
+        getattr(daemon, end)()
+        workspace.forget(daemon)
+        daemon = start(workspace, options)
+    page = daemon.get_json("/changes")
+    assert page["complete"] and page["knownSince"] > runs[1]["time"]
+    assert [each["time"] for each in page["changes"]] == sorted((each["time"] for each in page["changes"]), reverse=True)
+    daemon.stop()
+    workspace.forget(daemon)
+    damaged = files(workspace)[1]
+    content = bytearray(damaged.read_bytes())
+    content[30] ^= 0x55
+    damaged.write_bytes(content)
+    daemon = start(workspace, options)
+    line = daemon.wait_for_log("WARN cannot read all of the history of answers")
+    assert "files=1" in line and f"{damaged}: a record is damaged" in line
+    kept = [runs[2], runs[0]]
+    eventually(lambda: [each for each in changes(daemon) if each in kept] == kept, 20)
+    assert runs[1] not in changes(daemon)
+    daemon.stop()
+    workspace.forget(daemon)
+    daemon = workspace.daemon({**options, "history": {"keep": "0s"}}, upstreams=["127.0.0.1:9"])
+    # A change, so that the daemon has had time to read.
+    workspace.write("api.yaml", entry("10.0.0.9"))
+    eventually(lambda: changes(daemon))
+    assert [each["after"] for each in changes(daemon)] == ["10.0.0.9"]
+
+
 def test_no_history_without_a_directory_or_when_it_is_off(workspace, options):
     workspace.write("api.yaml", entry("10.0.0.1"))
     daemon = workspace.daemon({**options, "history": {"keep": "0s"}}, upstreams=["127.0.0.1:9"])

@@ -294,6 +294,41 @@ TEST_F(KeptHistoryTest, AFileThatWasCutLosesItsLastRecordOnly) {
   }
 }
 
+// Returns the addresses of api.example.org after each change, and the number of troubles.
+std::pair<std::vector<std::string>, std::size_t> changes_in(const std::string& directory,
+                                                            std::uint64_t most_octets) {
+  AnswerHistory changes;
+  const auto troubles = read_changes(history_files(directory), most_octets, {}, changes);
+  std::vector<std::string> addresses;
+  for (const AnswerEvent& change : changes.events()) addresses.push_back(change.after);
+  return {addresses, troubles.size()};
+}
+
+TEST_F(KeptHistoryTest, ChangesOfEarlierRunsAreReadFromTheNewestFilesAndADamagedOneLacksItsOwn) {
+  using Addresses = std::vector<std::string>;
+  for (int i = 1; i <= 3; ++i) {
+    KeepingRun run(directory_);
+    run.now += std::int64_t{1'000} * i;
+    run.put_name("api", "10.0.0." + std::to_string(i));
+    run.tick();
+    run.put_name("api", "10.0.1." + std::to_string(i));
+    run.tick();
+  }
+  const Addresses all = {"10.0.0.1", "10.0.1.1", "10.0.0.2", "10.0.1.2", "10.0.0.3", "10.0.1.3"};
+  EXPECT_EQ(changes_in(directory_, bytes()), std::pair(all, std::size_t{0}));
+  EXPECT_EQ(changes_in(directory_, bytes() - 1),
+            std::pair(Addresses(all.begin() + 2, all.end()), std::size_t{0}));
+  EXPECT_EQ(changes_in(directory_, 0), std::pair(Addresses(), std::size_t{0}));
+  const std::vector<HistoryFile> files = history_files(directory_);
+  std::filesystem::resize_file(files[1].path, files[1].bytes - 1);
+  EXPECT_EQ(changes_in(directory_, bytes()),
+            std::pair(Addresses{"10.0.0.1", "10.0.1.1", "10.0.0.2", "10.0.0.3", "10.0.1.3"},
+                      std::size_t{1}));
+  std::ofstream(files[0].path) << "meshdns-history 1\n";
+  EXPECT_EQ(changes_in(directory_, bytes()),
+            std::pair(Addresses{"10.0.0.2", "10.0.0.3", "10.0.1.3"}, std::size_t{2}));
+}
+
 TEST_F(KeptHistoryTest, SaysThatARecordIsCut) {
   {
     KeepingRun run(directory_);
