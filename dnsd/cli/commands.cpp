@@ -473,7 +473,7 @@ int print_explanation(const ExplainedState& state, const Past* past, std::ostrea
           : explain({*snapshot, *client, settings, asked.name, state.types, forwarding});
   if (explanation && address) add_client_facts(*explanation, *snapshot, settings.allow, *address);
   if (!explanation) {
-    PrintedLines(err).print(explanation.error().message);
+    PrintedLines(err).print("meshdnsd: " + explanation.error().message);
     return kExitUsage;
   }
   for (const std::string& note : notes | std::views::reverse)
@@ -502,13 +502,13 @@ int explain_past(const Config& config, const ExplainArguments& asked, std::vecto
                  std::ostream& out, std::ostream& err) {
   PrintedLines lines(err);
   if (config.state_dir.empty()) {
-    lines.print("explain --at: state_dir is not set, so no history is kept");
+    lines.print("meshdnsd: explain --at: state_dir is not set, so no history is kept");
     return kExitUsage;
   }
   const auto past =
       read_past(config.state_dir, *asked.at, config.mesh, explained_client(config, asked.from));
   if (!past) {
-    lines.print(past.error().message);
+    lines.print("meshdnsd: " + past.error().message);
     return kExitUsage;
   }
   if (!past->trouble.empty()) lines.print(past->trouble);

@@ -98,7 +98,7 @@ def test_what_is_not_kept_is_said(workspace, options):
     daemon = start(workspace, options)
     early = explain(daemon, time.time() - 3600)
     assert early.returncode == 2 and not early.stdout
-    assert re.search(rf"the answers of {TIME} are not kept: the oldest that is kept is {TIME}$", early.stderr.strip()), early
+    assert re.fullmatch(rf"meshdnsd: the answers of {TIME} are not kept: the oldest that is kept is {TIME}\n", early.stderr), early
     moment = change(workspace, daemon, "10.0.0.2")
     other = workspace.path / "other.yaml"
     other.write_text(yaml.safe_dump({**daemon.config, "overrides": {"example.net": "nxdomain"}}))
@@ -175,12 +175,12 @@ def test_no_history_without_a_directory_or_when_it_is_off(workspace, options):
     eventually(lambda: (workspace.path / "state" / "snapshot").exists(), 20)
     assert not files(workspace)
     result = explain(daemon, time.time())
-    assert result.returncode == 2 and "has no history" in result.stderr, result
+    assert result.returncode == 2 and result.stderr.startswith("meshdnsd: the answers of ") and "has no history" in result.stderr, result
     daemon.stop()
     workspace.forget(daemon)
     daemon = workspace.daemon({}, upstreams=["127.0.0.1:9"])
     result = explain(daemon, time.time())
-    assert result.returncode == 2 and "explain --at: state_dir is not set, so no history is kept" in result.stderr, result
+    assert result.returncode == 2 and result.stderr == "meshdnsd: explain --at: state_dir is not set, so no history is kept\n", result
 
 
 def test_a_history_that_cannot_be_written_is_a_reason_and_queries_are_answered(workspace, options):
