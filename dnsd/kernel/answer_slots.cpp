@@ -43,7 +43,7 @@ std::uint32_t AnswerSlots::slot_of(const IpAddress& client) const {
 }
 
 bool AnswerSlots::add_names(const registry::ReadNames& names, std::string_view cluster_domain,
-                            Dependencies& dependencies) const {
+                            AnswerDependencies& dependencies) const {
   bool has_room = names.are_complete();
   names.for_each([&](std::string_view name) {
     if (!is_above_services(name, cluster_domain))

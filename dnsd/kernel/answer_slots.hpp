@@ -22,7 +22,7 @@
 namespace meshdns::dnsd {
 
 // Slots that an answer depends on, each once.
-class Dependencies {
+class AnswerDependencies {
  public:
   // False: there is no room for another one.
   bool add(std::uint32_t slot) {
@@ -69,7 +69,7 @@ class AnswerSlots {
 
   // The slots of these names.  False: they are too many.
   bool add_names(const registry::ReadNames& names, std::string_view cluster_domain,
-                 Dependencies& dependencies) const;
+                 AnswerDependencies& dependencies) const;
   std::uint32_t slot_of(std::string_view name) const;
   std::uint32_t slot_of(const IpAddress& client) const;
   // The sum of these counters and that of everything.

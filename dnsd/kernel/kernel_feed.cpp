@@ -183,7 +183,7 @@ bool KernelFeed::fill(const KernelAnswer& answer, meshdns_answer& entry) const {
 bool KernelFeed::offer(const AnswerSlots::Moment& moment, const KernelAnswer& answer) const {
   if (answer.query.qname_size > MESHDNS_MAX_NAME) return false;
   meshdns_answer entry{};
-  Dependencies dependencies;
+  AnswerDependencies dependencies;
   if (!slots_.add_names(answer.reads, answer.cluster_domain, dependencies)) return false;
   if (!fill(answer, entry)) return false;
   const std::span<const std::uint32_t> slots = dependencies.slots();

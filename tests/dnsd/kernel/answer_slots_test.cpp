@@ -16,7 +16,7 @@ class AnswerSlotsTest : public testing::Test {
   std::uint64_t stamp_of(std::string_view name) {
     registry::ReadNames names;
     names.add(name);
-    Dependencies dependencies;
+    AnswerDependencies dependencies;
     EXPECT_TRUE(slots_.add_names(names, kDomain, dependencies)) << name;
     return slots_.stamp(dependencies.slots());
   }
@@ -76,7 +76,7 @@ TEST_F(AnswerSlotsTest, ChangesOfEverythingAndVeryManyChangesLeaveNothing) {
 TEST_F(AnswerSlotsTest, HoldEachNameOnceAndNotTooMany) {
   registry::ReadNames names;
   for (int i = 0; i < 16; ++i) names.add("a" + std::to_string(i % 8));
-  Dependencies dependencies;
+  AnswerDependencies dependencies;
   EXPECT_TRUE(slots_.add_names(names, kDomain, dependencies));
   EXPECT_EQ(dependencies.slots().size(), 8U);
   names.add("one.more");
@@ -86,7 +86,7 @@ TEST_F(AnswerSlotsTest, HoldEachNameOnceAndNotTooMany) {
 TEST_F(AnswerSlotsTest, HoldNoNamesThatDidNotFit) {
   registry::ReadNames names;
   while (names.are_complete()) names.add("a.example");
-  Dependencies dependencies;
+  AnswerDependencies dependencies;
   EXPECT_FALSE(slots_.add_names(names, kDomain, dependencies));
   names.clear();
   EXPECT_TRUE(slots_.add_names(names, kDomain, dependencies));
