@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // core/v1 Pod: the owner of an address, and the place of a client.
+#include <algorithm>
 #include <iterator>
 
 #include "registry/base/host_name.hpp"
@@ -91,6 +92,41 @@ bool is_gateway(const Object& object, const Node* spec) {
   return has_gateway_template(object.annotation(kTemplates).value_or(std::string_view()));
 }
 
+// `name` without "-" and `end`; whole, if it does not end so.
+std::string_view without_end(std::string_view name, std::string_view end) {
+  const bool ends_so = !end.empty() && name.size() > end.size() + 1 && name.ends_with(end) &&
+                       name[name.size() - end.size() - 1] == '-';
+  return ends_so ? name.substr(0, name.size() - end.size() - 1) : name;
+}
+
+// A CronJob's Jobs are called after the minute that they are for, in Unix time.
+std::string_view without_minute(std::string_view job) {
+  constexpr std::size_t kMinuteDigits = 8;
+  const std::size_t dash = job.rfind('-');
+  if (dash == std::string_view::npos) return job;
+  const std::string_view end = job.substr(dash + 1);
+  const bool is_minute = end.size() == kMinuteDigits &&
+                         std::ranges::all_of(end, [](char c) { return c >= '0' && c <= '9'; });
+  return is_minute ? without_end(job, end) : job;
+}
+
+// The API server gives a Deployment's Pods to a ReplicaSet, and a CronJob's to a Job; the names of
+// both lead to it.
+std::string_view owner_of(const Object& object) {
+  const Node* const metadata = object.root->find("metadata");
+  const Node* const owners = metadata == nullptr ? nullptr : metadata->find("ownerReferences");
+  if (owners == nullptr || !owners->is_sequence()) return {};
+  for (const Node& owner : *owners) {
+    if (!owner.is_mapping() || member_text(owner, "controller") != "true") continue;
+    const std::string_view kind = member_text(owner, "kind");
+    const std::string_view name = member_text(owner, "name");
+    if (kind == "ReplicaSet")
+      return without_end(name, object.label("pod-template-hash").value_or(std::string_view()));
+    return kind == "Job" ? without_minute(name) : name;
+  }
+  return {};
+}
+
 void read_ips(Report& report, const Field& status, Pod& pod) {
   const Node* const list = status->find("podIPs");
   const Node* const single = status->find("podIP");
@@ -128,6 +164,7 @@ Resource read_pod(Object& object) {
     if (is_over || word == "Unknown") pod.running = false;
   }
   pod.leaving = !pod.running && !is_over;
+  pod.owner = owner_of(object);
   pod.meta = std::move(object.meta);
   if (const auto network = network_label(pod.meta.labels); !network.empty())
     pod.meta.network = network;

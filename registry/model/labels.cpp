@@ -29,14 +29,15 @@ bool holds(const LabelRequirement& requirement, const Labels& labels) {
   return false;
 }
 
-std::string label_or_empty(const Labels& labels, std::string_view key) {
-  const auto found = std::ranges::find(labels, key, &Labels::value_type::first);
-  return found == labels.end() ? std::string() : found->second;
+// Empty: there is no such label.
+std::string_view value_of(const Labels& labels, std::string_view key) {
+  const auto at = std::ranges::lower_bound(labels, key, {}, &Labels::value_type::first);
+  return at == labels.end() || at->first != key ? std::string_view() : std::string_view(at->second);
 }
 
 std::string first_label(const Labels& labels, std::string_view key, std::string_view older_key) {
-  std::string value = label_or_empty(labels, key);
-  return value.empty() ? label_or_empty(labels, older_key) : value;
+  const std::string_view value = value_of(labels, key);
+  return std::string(value.empty() ? value_of(labels, older_key) : value);
 }
 
 }  // namespace
@@ -72,14 +73,14 @@ Locality locality_of_node(const Labels& labels) {
       first_label(labels, "topology.kubernetes.io/region",
                   "failure-domain.beta.kubernetes.io/region"),
       first_label(labels, "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"),
-      label_or_empty(labels, "topology.istio.io/subzone")};
+      std::string(value_of(labels, "topology.istio.io/subzone"))};
 }
 
 std::optional<Locality> locality_of_label(const Labels& labels) {
-  const std::string text = label_or_empty(labels, "istio-locality");
+  const std::string_view text = value_of(labels, "istio-locality");
   if (text.empty()) return std::nullopt;
   // Values of labels have no slash; Istio writes dots, or slashes where nothing forbids them.
-  return parse_locality(text, text.find('/') == std::string::npos ? '.' : '/');
+  return parse_locality(text, text.find('/') == std::string_view::npos ? '.' : '/');
 }
 
 std::string_view to_string(TrafficDistribution distribution) {
@@ -95,10 +96,13 @@ std::optional<TrafficDistribution> parse_traffic_distribution(std::string_view w
   return std::nullopt;
 }
 
-std::string_view network_label(const Labels& labels) {
-  const auto at = std::ranges::lower_bound(labels, kNetworkLabel, {}, &Labels::value_type::first);
-  return at == labels.end() || at->first != kNetworkLabel ? std::string_view()
-                                                          : std::string_view(at->second);
+std::string_view network_label(const Labels& labels) { return value_of(labels, kNetworkLabel); }
+
+std::string_view canonical_name(const Labels& labels) {
+  for (const std::string_view key :
+       {"service.istio.io/canonical-name", "app.kubernetes.io/name", "app"})
+    if (const std::string_view name = value_of(labels, key); !name.empty()) return name;
+  return {};
 }
 
 std::string_view network_of(const MeshNetworks& networks, std::string_view cluster,

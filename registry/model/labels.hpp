@@ -74,6 +74,10 @@ inline constexpr std::string_view kNetworkLabel = "topology.istio.io/network";
 // The value of the label; empty: there is none.
 std::string_view network_label(const Labels& labels);
 
+// The name of the service that a workload is part of, as Istio finds it: the label
+// service.istio.io/canonical-name, app.kubernetes.io/name or app; empty: there is none.
+std::string_view canonical_name(const Labels& labels);
+
 // One network of MeshNetworks.
 struct MeshNetwork {
   std::string name;

@@ -230,6 +230,9 @@ struct Pod {
   std::vector<std::string> searches;
   // Its proxy is a gateway or a waypoint: no Sidecar narrows what it sees.
   bool is_gateway = false;
+  // What has made it, of metadata.ownerReferences the controller: of a ReplicaSet its Deployment,
+  // of a Job its CronJob.  Empty: none.
+  std::string owner;
   friend bool operator==(const Pod&, const Pod&) = default;
 };
 

@@ -28,6 +28,7 @@ struct ClientIdentity {
   // Sidecar resources narrow the view of sidecars only, not of gateways, waypoints and ztunnels.
   bool narrowed_by_sidecars = true;
   std::string description = "client.default";  // "Pod shop/web-1"
+  std::string workload;  // the name that its object or owner gives; its labels may give another
   friend bool operator==(const ClientIdentity&, const ClientIdentity&) = default;
 };
 
@@ -44,7 +45,10 @@ struct ClientSettings {
 
 struct Client final : RefCounted {
   ClientIdentity identity;
-  SymbolRef ns;       // null for the public client
+  SymbolRef ns;  // null for the public client
+  // "orders": the canonical name of its labels, else ClientIdentity::workload, else its node;
+  // empty: nothing tells.
+  std::string workload;
   SymbolRef network;  // null: the client reaches endpoints of all networks
   SymbolRef cluster;
   Place place;

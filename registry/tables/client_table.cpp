@@ -78,6 +78,12 @@ std::vector<IpAddress> addresses_of(const Resource& workload) {
   return {};
 }
 
+std::string workload_of(const ClientIdentity& identity) {
+  if (const std::string_view name = canonical_name(identity.labels); !name.empty())
+    return std::string(name);
+  return identity.workload.empty() ? identity.node : identity.workload;
+}
+
 std::vector<std::string> search_list_of(std::string_view ns, std::string_view cluster_domain) {
   const std::string domain(cluster_domain);
   return {std::string(ns) + ".svc." + domain, "svc." + domain, domain};
@@ -238,7 +244,9 @@ ClientIdentity ClientTable::identity_of(const Resource& workload, const IpAddres
   identity.locality = locality_of(workload);
   identity.description =
       std::string(to_string(kind_of(workload))) + " " + meta.ns + "/" + meta.name;
+  identity.workload = meta.name;
   if (const auto* pod = std::get_if<Pod>(&workload)) {
+    if (!pod->owner.empty()) identity.workload = pod->owner;
     if (!pod->dns_policy_none) identity.search = search_list_of_pod(meta.ns);
     identity.search.insert(identity.search.end(), pod->searches.begin(), pod->searches.end());
     identity.narrowed_by_sidecars = !pod->is_gateway;
@@ -334,6 +342,7 @@ Ref<const Client> ClientTable::describe(const ClientIdentity& identity, const Sy
   Ref<const Client> result(client);
   client->identity = identity;
   client->ns = ns;
+  client->workload = workload_of(identity);
   if (settings_.networks != NetworkChoice::Off) client->network = network;
   client->cluster = cluster;
   client->place = std::move(place);
