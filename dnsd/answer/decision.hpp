@@ -3,6 +3,8 @@
 // packets. Answers, explanations and class CH are all made from this one value.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <list>
 #include <span>
@@ -117,6 +119,21 @@ bool is_service_name(const registry::View& view, std::string_view name);
 // registry knows are left to the client's own walk.
 std::string_view walked_name(const registry::View& view, std::string_view name);
 
+// The aliases of the mesh that one question has led through, as far as there is room.  The matches
+// are valid as long as the snapshot.
+class PassedAliases {
+ public:
+  void add(const registry::Match& match) {
+    if (size_ < matches_.size()) matches_[size_++] = match;
+  }
+  std::span<const registry::Match> all() const { return std::span(matches_).first(size_); }
+  void clear() { size_ = 0; }
+
+ private:
+  std::array<registry::Match, 12> matches_;
+  std::size_t size_ = 0;
+};
+
 struct Asked {
   std::string_view name = {};  // lower case, no final dot; empty = the root
   wire::Type type = wire::Type::A;
@@ -132,6 +149,7 @@ struct Asked {
   // The addresses of ns.dns.
   std::span<const IpAddress> server_addresses = {};
   registry::Trace* trace = nullptr;
+  PassedAliases* passed = nullptr;  // gets the aliases that are followed; null = nobody asks
   // Holds lookups for the next type of the same name; null = none does.
   FoundNames* found = nullptr;
   // Local answers for names that would be forwarded; null = none.

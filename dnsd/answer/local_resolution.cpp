@@ -90,6 +90,9 @@ Decision resolve_locally(const registry::View& view, Asked asked, AliasChain& ch
       decision.verdict = Verdict::AliasItself;
       return decision;
     }
+    // A search step has found what its target finds again.
+    if (asked.passed != nullptr && decision.verdict == Verdict::Alias)
+      asked.passed->add(decision.match);
   }
 }
 

@@ -135,6 +135,8 @@ void QueryHandler::answer_batch(std::span<Datagram> batch) {
   }
   likely_ = nullptr;
   if (answered > 0) count_duration(parts_.clock.precise_now() - batch_started_ns_, answered);
+  if (asked_ && asked_->is_nearly_full()) [[unlikely]]
+    hand_over_asked();
 }
 
 // Each step reads what the one before it has asked for.  GCC takes a function that only prefetches
@@ -274,7 +276,12 @@ std::size_t QueryHandler::resolve(QueryState& state, const View& view, Buffer bu
     if (state.decisions >= kMaxDecisions) return stop_working(state, buffer);
     const bool at_question = state.chain.empty();
     const std::size_t links = state.chain.size();
-    const Decision decision = resolve_locally(view, asked(state, odd_name), state.chain);
+    Asked question = asked(state, odd_name);
+    if (asked_) {
+      passed_.clear();
+      question.passed = &passed_;
+    }
+    const Decision decision = resolve_locally(view, question, state.chain);
     state.decisions += static_cast<std::uint32_t>(1 + state.chain.size() - links);
     const bool forwarded = decision.verdict == Verdict::Forward;
     if (at_question && !(forwarded && state.chain.empty())) state.authoritative = true;
@@ -285,6 +292,7 @@ std::size_t QueryHandler::resolve(QueryState& state, const View& view, Buffer bu
       continue;
     }
     if (decision.verdict == Verdict::Wait) return hold_for_snapshot(state, buffer);
+    if (asked_) note_asked(state, view, decision);
     if (!forwarded) return write_decision(state, view, decision, buffer);
     if (const Written written = forward(state, view, buffer)) return *written;
   }

@@ -24,6 +24,7 @@
 #include "dnsd/answer/query_settings.hpp"
 #include "dnsd/kernel/kernel_offers.hpp"
 #include "dnsd/net/query_sink.hpp"
+#include "dnsd/query/asked_hosts.hpp"
 #include "dnsd/query/query_clock.hpp"
 #include "dnsd/query/query_counters.hpp"
 #include "dnsd/query/query_log.hpp"
@@ -58,6 +59,22 @@ struct QueryHandlerParts {
   std::function<Asker(const ReplyTo&)> asker = {};
 };
 
+// What clients mean by names that no object gave them, by client and name: the last ones, as of the
+// snapshot in use.
+class MeantNames {
+ public:
+  struct Meant {
+    std::uint64_t tag = 0;                       // of the client, name and generation
+    const registry::HostEntry* entry = nullptr;  // null: no object has the name
+    const registry::Symbol* ns = nullptr;
+    AskedResult result = AskedResult::Outside;
+  };
+  Meant& at(std::uint64_t tag) { return all_[tag % all_.size()]; }
+
+ private:
+  std::array<Meant, 512> all_{};
+};
+
 // The worker's thread only, unless said otherwise.
 class QueryHandler final : public QuerySink {
  public:
@@ -85,6 +102,11 @@ class QueryHandler final : public QuerySink {
   void set_log(QueryLog* log) { parts_.log = log; }
   // Offers answers to the program in the kernel from the next batch on; null = no more.
   void feed_kernel(std::shared_ptr<const KernelFeed> feed);
+  // Counts what clients ask for from the next batch on, and hands it to `inbox`; null = no more.
+  // `has_names`: see AskedHosts.
+  void count_asked(std::shared_ptr<AskedInbox> inbox, bool has_names);
+  // Hands over what was counted until now.  After the worker's end the control thread may call it.
+  void hand_over_asked();
 
   // Any thread.
   const QueryCounters& counters() const { return counters_; }
@@ -179,6 +201,12 @@ class QueryHandler final : public QuerySink {
   void expire();
   void arm_timer();
 
+  // --- what clients ask for (query_asked.cpp) ---
+  void note_asked(QueryState& state, const registry::View& view, const Decision& decision);
+  void note_unknown(QueryState& state, const registry::View& view,
+                    const AskedHosts::Question& question);
+  void note_outside_reply(const QueryState& state, wire::Rcode rcode, bool has_records);
+
   // --- counting ---
   void count_request(const QueryState& state);
   std::size_t count_reply(QueryState& state, Buffer reply, wire::Rcode rcode, std::size_t size);
@@ -196,8 +224,12 @@ class QueryHandler final : public QuerySink {
   HeldQueries held_{kMaxWaiting, kMaxWaitingPerClient};
   registry::Publisher::Reader reader_;
   RotationTable rotation_;
-  std::unique_ptr<KernelOffers> kernel_;  // null = off
-  registry::ReadNames reads_;             // of the query that is answered; only with kernel_
+  std::shared_ptr<AskedInbox> asked_inbox_;  // null = nothing is counted
+  std::unique_ptr<AskedHosts> asked_;        // null likewise
+  std::unique_ptr<MeantNames> meant_;        // null likewise
+  PassedAliases passed_;                     // by the query that is answered; only with asked_
+  std::unique_ptr<KernelOffers> kernel_;     // null = off
+  registry::ReadNames reads_;                // of the query that is answered; only with kernel_
   bool stopped_ = false;
 
   // The query under way.

@@ -73,6 +73,10 @@ struct QueryState {
   std::uint32_t packets = 0;        // that they took; limited
   std::size_t replied_aliases = 0;  // in the replies; limited
   Millis give_up_at = 0;            // no more of them after that; 0 = none was sent
+  bool is_asked_noted = false;      // some host was noted for it (QueryHandler::note_asked)
+  // The octets of qname() that are the name that the client means, where no object has it and the
+  // answer decides how it is noted; 0: nothing is to be noted.
+  std::uint8_t outside_size = 0;
   // Names that were decided about for this query, its aliases and its search walk included.
   std::uint32_t decisions = 0;
 

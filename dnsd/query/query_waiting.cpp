@@ -13,6 +13,7 @@ using wire::Rcode;
 
 constexpr std::uint8_t kTruncatedBit = 0x02;
 constexpr std::uint8_t kAuthoritativeBit = 0x04;
+constexpr std::size_t kAnswerCountAt = 6;  // in the header
 
 }  // namespace
 
@@ -144,6 +145,8 @@ std::size_t QueryHandler::count_reply(QueryState& state, Buffer reply, Rcode rco
   if ((reply[2] & kTruncatedBit) != 0) counters_.truncated.add();
   if (rcode != Rcode::NoError && !state.query->question.empty()) [[unlikely]]
     failing_names_.note(state.query->qname(), rcode);
+  if (state.outside_size != 0) [[unlikely]]
+    note_outside_reply(state, rcode, wire::load_u16(reply.data() + kAnswerCountAt) != 0);
   if (parts_.log != nullptr) [[unlikely]]
     log(state, reply, rcode, size);
   return size;
@@ -186,7 +189,7 @@ void QueryHandler::log(const QueryState& state, Buffer reply, Rcode rcode, std::
        .rcode = rcode,
        .authoritative = (reply[2] & kAuthoritativeBit) != 0,
        .truncated = (reply[2] & kTruncatedBit) != 0,
-       .empty = wire::load_u16(reply.data() + 6) == 0,
+       .empty = wire::load_u16(reply.data() + kAnswerCountAt) == 0,
        .reply_size = size,
        .source = state.source,
        .upstream = state.upstream,
