@@ -176,7 +176,7 @@ Engine::Engine(uv_loop_t* loop, const Config& current_config, ForwardListener& l
       analysis(registry, log),
       answers(registry, log),
       forwarding(std::make_shared<ForwardShared>(config.cache, listener)),
-      kept(config, registry, feed, log),
+      kept(config, registry, feed, forwarding, dependencies, log),
       history(registry, feed, log),
       resolution(registry, publisher, feed),
       server_names(registry, log),
@@ -201,7 +201,7 @@ Result<void> Engine::start(const UpstreamConfig& upstream, const QuerySettings& 
 
 // The cache must know which servers are asked.
 void Engine::open() {
-  kept.open_cache(forwarding);
+  kept.open_cache();
   kept.open_registry();
   sources.follow(config);
 }
@@ -240,6 +240,7 @@ void Engine::tick(Time now) {
     if (const auto changes = registry.settle_networks()) feed.follow(*changes);
   }
   publisher.collect();
+  dependencies.tick(unix_now());
   kept.tick(now);
   analysis.tick(now);
   answers.tick();

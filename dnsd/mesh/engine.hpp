@@ -19,6 +19,7 @@
 #include "dnsd/answer/answer_history.hpp"
 #include "dnsd/config/config.hpp"
 #include "dnsd/log/log.hpp"
+#include "dnsd/mesh/dependencies.hpp"
 #include "dnsd/mesh/endpoint_resolution.hpp"
 #include "dnsd/mesh/kept_history.hpp"
 #include "dnsd/mesh/kept_state.hpp"
@@ -180,6 +181,7 @@ class Engine {
   MeshAnalysis analysis;
   AnswerChanges answers;
   const std::shared_ptr<ForwardShared> forwarding;
+  Dependencies dependencies;
   KeptState kept;
   KeptHistory history;
   EndpointResolution resolution;

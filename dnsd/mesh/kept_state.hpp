@@ -1,38 +1,70 @@
 // SPDX-License-Identifier: Apache-2.0
-// All that is kept in state_dir over restarts: the registry, the cache, and the virtual addresses.
+// All that is kept in state_dir over restarts: the registry, the cache, the record of
+// dependencies, and the virtual addresses.
 #pragma once
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "dnsd/config/config.hpp"
 #include "dnsd/log/log.hpp"
+#include "dnsd/mesh/dependencies.hpp"
 #include "dnsd/mesh/registry_feed.hpp"
 #include "dnsd/mesh/saved_registry.hpp"
 #include "dnsd/mesh/state_directory.hpp"
+#include "registry/base/result.hpp"
 #include "registry/registry.hpp"
 #include "registry/tables/vip_allocator.hpp"
 #include "resolver/forward/forwarder.hpp"
 
 namespace meshdns::dnsd {
 
-// Keeps the cache over restarts, in STATE_DIR/cache: read in the background after the start, so
-// that nobody waits for it, written from time to time and at the end.  Control thread.
-class SavedCache {
+// Keeps something over restarts that is read and written as a whole, in a file of the state
+// directory: read once, written from time to time and at the end.  Control thread.
+class SavedFile {
  public:
-  // Time between two saves: a crash loses at most the answers of this time.
+  // Time between two saves: a crash loses at most what has come in this time.
   static constexpr std::chrono::minutes kSavePause{5};
 
-  // REQUIRES: `log` outlives it.
-  explicit SavedCache(Log& log) : log_(log) {}
+  using Octets = std::vector<std::uint8_t>;
+  // The thing that is kept.  Functions without another thread in their comment are called by the
+  // control thread.
+  struct Content {
+    std::string_view name;  // of the file
+    // Messages of the log, and what `load` counts.
+    std::string_view restored;
+    std::string_view unit;
+    std::string_view unusable;
+    std::string_view unsaved;
+    // The size that a file may have; 0: it is not to be kept now.  Any thread.
+    std::function<std::size_t()> limit;
+    // Adds what a file has, and returns how much that is.  An Error: the file is damaged.
+    std::function<Result<std::size_t>(const Octets& octets)> load;
+    bool loads_in_background = false;  // so that nobody waits for it
+    // Another number after each change; none: it always has changed.
+    std::function<std::uint64_t()> version;
+    // Begins a save; the other thread calls what this returns.
+    std::function<std::function<Octets()>()> save;
+  };
 
-  // `state_dir` empty: nothing is kept.  A file that is damaged or not ours is set aside and said.
-  void open(const std::string& state_dir, std::shared_ptr<ForwardShared> forwarding);
-  // As open(), for a directory that changes while the daemon runs: nothing is read.
+  // REQUIRES: `log`, and all that `content` refers to, outlive it.
+  SavedFile(Content content, Log& log) : content_(std::move(content)), log_(log) {}
+
+  // `state_dir` empty: nothing is kept.  The first file is read; where there was one before, that
+  // which is in memory takes the place of the next.  A file that is damaged or not ours is set
+  // aside and said.
+  void open(const std::string& state_dir);
+  // As open(), but nothing is read.
   void move_to(const std::string& state_dir);
   // Call every second or so: saves in the background when it is time.
   void tick(std::chrono::steady_clock::time_point now);
@@ -40,12 +72,18 @@ class SavedCache {
   void close();
 
  private:
+  bool is_due() const;
   void load();
-  void save();
+  void set_aside(const std::string& reason);
+  void run(std::function<void()> work);
+  std::function<void()> begin_save();
 
+  const Content content_;
   Log& log_;
   std::string file_;  // empty = none
-  std::shared_ptr<ForwardShared> forwarding_;
+  bool is_read_ = false;
+  std::uint64_t version_ = 0;  // of the last save
+  std::atomic<bool> is_saved_{true};
   std::chrono::steady_clock::time_point saved_at_ = std::chrono::steady_clock::now();
   std::atomic<bool> busy_{false};
   std::jthread work_;  // reads or writes while `busy_`; `file_` is constant meanwhile
@@ -55,16 +93,18 @@ class SavedCache {
 class KeptState {
  public:
   // REQUIRES: all outlive it.  `config` may change; each call uses it as it is then.
-  KeptState(const Config& config, registry::Registry& registry, RegistryFeed& feed, Log& log);
+  KeptState(const Config& config, registry::Registry& registry, RegistryFeed& feed,
+            std::shared_ptr<ForwardShared> forwarding, Dependencies& dependencies, Log& log);
 
   // Uses the directory of the configuration from now on.  An earlier process may be about to end:
   // blocks for `wait`.  If it lives on, follow() is to be called every second, and nothing is read
-  // or written meanwhile.
+  // or written meanwhile.  Loads the record of dependencies of an earlier run: whenever that is, as
+  // the record is added to what has been counted since the start.
   void take(std::chrono::milliseconds wait = StateLock::kWait);
   // Sets up the allocator of virtual addresses as the configuration and the directory allow.
   void choose_vip_allocator();
   // Loads the cache of an earlier run.
-  void open_cache(std::shared_ptr<ForwardShared> forwarding);
+  void open_cache();
   // Restores the registry of an earlier run.  REQUIRES: no source has been started.
   void open_registry();
   // Uses the directory of the configuration as it is now, without waiting for its other user.
@@ -90,7 +130,8 @@ class KeptState {
   registry::Registry& registry_;
   RegistryFeed& feed_;
   Log& log_;
-  SavedCache cache_;
+  SavedFile cache_;
+  SavedFile dependencies_;
   std::optional<StateLock> lock_;
   std::string trouble_;
   SavedRegistry saved_;
