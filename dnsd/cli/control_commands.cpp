@@ -32,6 +32,7 @@
 #include "dnsd/answer/json_members.hpp"
 #include "dnsd/cli/admin_client.hpp"
 #include "dnsd/cli/commands.hpp"
+#include "dnsd/cli/json_page.hpp"
 #include "dnsd/cli/printed_lines.hpp"
 #include "dnsd/config/load.hpp"
 #include "dnsd/log/journal.hpp"
@@ -52,54 +53,6 @@ std::string indented_json(const std::string& json) {
 }
 
 namespace {
-
-using rapidjson::Document;
-using rapidjson::Value;
-
-constexpr std::size_t kMaxShownText = 1'000;
-constexpr std::size_t kMaxShownName = 300;
-
-// Null for text that is no JSON.
-Document parsed(const std::string& json) {
-  Document document;
-  if (document.Parse(json.data(), json.size()).HasParseError()) document.SetNull();
-  return document;
-}
-
-// A member of an object; null if there is none.
-const Value& member(const Value& object, const char* key) {
-  static const Value kNone;
-  if (!object.IsObject()) return kNone;
-  const auto found = object.FindMember(key);
-  return found == object.MemberEnd() ? kNone : found->value;
-}
-
-// The elements of a list; none if it is no list.
-std::span<const Value> elements(const Value& list) {
-  return list.IsArray() ? std::span(list.Begin(), list.Size()) : std::span<const Value>();
-}
-
-// The text of a page, safe for a terminal and cut at `limit` bytes; empty if it is no text.
-std::string shown(const Value& text, std::size_t limit = kMaxShownText) {
-  if (!text.IsString()) return {};
-  return registry::printable({text.GetString(), text.GetStringLength()}, limit);
-}
-
-std::uint64_t count_in(const Value& object, const char* key) {
-  const Value& number = member(object, key);
-  return number.IsUint64() ? number.GetUint64() : 0;
-}
-
-double number_in(const Value& object, const char* key) {
-  const Value& number = member(object, key);
-  return number.IsNumber() ? number.GetDouble() : 0;
-}
-
-bool is_set(const Value& object, const char* key) { return member(object, key).IsTrue(); }
-
-std::string name_in(const Value& object, const char* key) {
-  return shown(member(object, key), kMaxShownName);
-}
 
 // Puts the objects of a list below a heading, unless the list is empty.
 template <typename Show>
