@@ -239,6 +239,17 @@ struct HistoryConfig {
   friend bool operator==(const HistoryConfig&, const HistoryConfig&) = default;
 };
 
+// The names that the record of dependencies has rows for; Mesh: those of objects, seen or hidden.
+enum class DependencyRecord : std::uint8_t { Off, Mesh, All };
+
+// The record of which workload asks for what, and its limits.
+struct DependenciesConfig {
+  DependencyRecord record = DependencyRecord::Mesh;
+  std::chrono::seconds keep = std::chrono::hours(720);
+  std::size_t memory_bytes = std::size_t{16} << 20;  // key `memory`
+  friend bool operator==(const DependenciesConfig&, const DependenciesConfig&) = default;
+};
+
 struct Dns64Config {
   std::optional<IpPrefix> prefix;  // nullopt = off
   friend bool operator==(const Dns64Config&, const Dns64Config&) = default;
@@ -268,6 +279,7 @@ struct Config {
   CacheConfig cache;
   std::string state_dir;  // empty = none
   HistoryConfig history;
+  DependenciesConfig dependencies;
   Dns64Config dns64;
   HostsConfig hosts;
   std::map<std::string, Override> overrides;  // canonical suffix -> its answer

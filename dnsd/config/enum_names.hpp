@@ -29,6 +29,7 @@ MESHDNS_ENUM_NAMES(LogLevel, {Trace, "trace"}, {Debug, "debug"}, {Info, "info"},
 MESHDNS_ENUM_NAMES(LogFormat, {Text, "text"}, {Json, "json"});
 MESHDNS_ENUM_NAMES(QueryLogClass, {Off, "off"}, {All, "all"}, {Errors, "errors"},
                    {Denial, "denial"});
+MESHDNS_ENUM_NAMES(DependencyRecord, {Off, "off"}, {Mesh, "mesh"}, {All, "all"});
 MESHDNS_ENUM_NAMES(EndpointScope, {Headless, "headless"}, {All, "all"});
 MESHDNS_ENUM_NAMES(IstiodApi, {Names, "names"}, {Workloads, "workloads"});
 MESHDNS_ENUM_NAMES(IstiodTransport, {Delta, "delta"}, {StateOfTheWorld, "state_of_the_world"});

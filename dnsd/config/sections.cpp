@@ -290,6 +290,25 @@ Codec<HistoryConfig> history() {
   });
 }
 
+std::string complain_about_dependency_keep(seconds keep) {
+  return keep >= 1h ? "" : "is less than 1h; write record: off to keep nothing";
+}
+
+std::string complain_about_dependency_memory(std::size_t octets) {
+  constexpr std::size_t kLeast = std::size_t{1} << 20;
+  return octets >= kLeast ? "" : "is less than 1MiB; write record: off to keep nothing";
+}
+
+Codec<DependenciesConfig> dependencies() {
+  return section<DependenciesConfig>({
+      field("record", &DependenciesConfig::record, enumeration<DependencyRecord>()),
+      field("keep", &DependenciesConfig::keep,
+            checked(whole_seconds(8760h), complain_about_dependency_keep)),
+      field("memory", &DependenciesConfig::memory_bytes,
+            checked(text_value(parse_size, format_size), complain_about_dependency_memory)),
+  });
+}
+
 using Overrides = std::map<std::string, Override>;
 
 std::string remedy_for_override(std::string_view text) {
@@ -532,6 +551,7 @@ const Fields& config_fields() {
       field("cache", &Config::cache, cache()),
       field("state_dir", &Config::state_dir, text()),
       field("history", &Config::history, history()),
+      field("dependencies", &Config::dependencies, dependencies()),
       field("dns64", &Config::dns64, dns64()),
       field("hosts", &Config::hosts,
             section<HostsConfig>({field("file", &HostsConfig::file, text())})),

@@ -170,6 +170,7 @@ const std::map<std::string, Range>& durations() {
       {"cache.negative_max_ttl", {{"0s", "24h"}, {"86401s", "25h", "1ms"}}},
       {"cache.serve_stale", {{"0s", "168h"}, {"604801s", "169h", "1ms"}}},
       {"history.keep", {{"0s", "1s", "168h", "8760h"}, {"31536001s", "8761h", "1ms"}}},
+      {"dependencies.keep", {{"1h", "3601s", "8760h"}, {"0s", "3599s", "31536001s", "1h1ms"}}},
   };
   return kTable;
 }
@@ -180,6 +181,8 @@ const std::map<std::string, Range>& sizes() {
        {{"0", "1", "auto", "64MiB", "1024GiB", "1099511627776"}, {"1025GiB", "1099511627777"}}},
       {"history.size",
        {{"0", "1MiB", "1048576", "64MiB", "1024GiB"}, {"1", "1023KiB", "1048575", "1025GiB"}}},
+      {"dependencies.memory",
+       {{"1MiB", "1048576", "16MiB", "1024GiB"}, {"0", "1023KiB", "1048575", "1025GiB"}}},
   };
   return kTable;
 }
