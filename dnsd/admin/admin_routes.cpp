@@ -426,6 +426,8 @@ HttpRoutes admin_routes(ShownDaemon daemon) {
   routes["/top"].get = page(shared, show_top);
   routes["/cache"].get = page(shared, show_cache);
   routes["/cache/flush"].post = change(shared, flush_cache);
+  routes["/dependencies"].get = page(shared, show_dependencies);
+  routes["/dependencies/forget"].post = change(shared, forget_dependencies);
   routes["/config"].get = page(shared, show_config);
   routes["/explain"].get = page(shared, show_explanation);
   routes["/log/level"].get = page(shared, show_log_level);

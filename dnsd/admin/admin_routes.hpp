@@ -15,6 +15,7 @@
 #include "dnsd/admin/registry_streams.hpp"
 #include "dnsd/answer/query_settings.hpp"
 #include "dnsd/config/config.hpp"
+#include "dnsd/mesh/dependencies.hpp"
 #include "dnsd/mesh/engine.hpp"
 
 namespace meshdns::dnsd {
@@ -30,6 +31,7 @@ struct ShownDaemon {
   const History& history;
   const ReloadStatus& reloads;
   const HttpCounters& http;
+  Dependencies& dependencies;
   std::function<DaemonStatus()> status;  // as of the call
   // The most frequent names and clients; each list has at most `limit` entries.
   std::function<FrequentQueries(std::size_t limit)> frequent;
@@ -55,6 +57,14 @@ HttpResponse show_cache(const ShownDaemon& daemon, const HttpRequest& request);
 
 // /cache/flush.  `name`: that name, every type; `zone`: it and all below, "." everything.
 HttpResponse flush_cache(const ShownDaemon& daemon, const HttpRequest& request);
+
+// /dependencies.  The arguments namespace=, workload= and host= (at and below it), since= (Unix
+// seconds, of the last question) and hidden= restrict the rows.
+HttpResponse show_dependencies(const ShownDaemon& daemon, const HttpRequest& request);
+
+// /dependencies/forget.  Removes the rows that namespace=, workload= and host= leave, or with all=
+// all of them.
+HttpResponse forget_dependencies(const ShownDaemon& daemon, const HttpRequest& request);
 
 // /explain of a name, with search= the names that have a text, or with connect= of a connection.
 HttpResponse show_explanation(const ShownDaemon& daemon, const HttpRequest& request);

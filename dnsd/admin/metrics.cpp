@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "dnsd/admin/admin_routes.hpp"
+#include "dnsd/admin/dependency_pages.hpp"
 #include "dnsd/config/load.hpp"
 #include "dnsd/kernel/program/answer_maps.h"
 #include "registry/base/durable_file.hpp"
@@ -599,6 +600,23 @@ void collect_resolver(MetricCollection& to, const resolver::ResolverCounters& re
              resolver.failures);
 }
 
+void collect_dependencies(MetricCollection& to, const Dependencies& dependencies) {
+  constexpr std::size_t kNamespaces = 50;
+  to.gauge("dependencies", "Number of rows of the record of dependencies.", dependencies.size());
+  to.gauge("dependencies_bytes", "Memory of the record of dependencies.", dependencies.memory());
+  to.counter("dependencies_new_total",
+             "Number of rows that were new: a workload asked for a host for the first time.",
+             dependencies.added());
+  to.counter("dependencies_dropped_total",
+             "Number of rows that a limit has removed from the record, or kept out.",
+             dependencies.dropped());
+  to.gauges("dependencies_hidden",
+            "Number of rows for objects that the client may not see, by the client's namespace: "
+            "the 50 with the most rows, and (others).");
+  for (const auto& [ns, rows] : hidden_by_namespace(dependencies, kNamespaces))
+    to.add(rows, {{"client_namespace", ns}});
+}
+
 // --- the daemon itself
 
 // Returns a hash of all keys, defaults included.  Equal on all machines, so that they can be
@@ -683,6 +701,7 @@ std::string metrics_text(const ShownDaemon& daemon) {
   collect_control_planes(collection, sources);
   collect_registry(collection, engine);
   collect_resolver(collection, engine.resolution.resolver().counters());
+  collect_dependencies(collection, daemon.dependencies);
   return collection.text();
 }
 

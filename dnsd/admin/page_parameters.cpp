@@ -33,6 +33,8 @@ constexpr auto kPageParameters = std::to_array<PageParameters>({
     {"/top", "limit"},
     {"/cache", "name zone top limit"},
     {"/cache/flush", "", "name zone"},
+    {"/dependencies", "namespace workload host since hidden"},
+    {"/dependencies/forget", "", "namespace workload host all"},
     {"/explain", "name type from search connect sni host format"},
     {"/log/level", "", "level"},
 });

@@ -12,6 +12,10 @@ namespace meshdns::dnsd {
 
 using registry::HostEntry;
 
+const HostEntry* find_entry(const registry::Snapshot& snapshot, std::string_view host) {
+  return host.starts_with("*.") ? snapshot.find_wildcard(host.substr(2)) : snapshot.find_host(host);
+}
+
 HostWalk::HostWalk(std::shared_ptr<const registry::Snapshot> snapshot, std::string_view host)
     : snapshot_(std::move(snapshot)) {
   if (host.empty()) {
@@ -21,9 +25,7 @@ HostWalk::HostWalk(std::shared_ptr<const registry::Snapshot> snapshot, std::stri
     snapshot_->wildcards.for_each(add);
     return;
   }
-  const HostEntry* entry = host.starts_with("*.") ? snapshot_->find_wildcard(host.substr(2))
-                                                  : snapshot_->find_host(host);
-  if (entry != nullptr) hosts_.push_back(entry);
+  if (const HostEntry* entry = find_entry(*snapshot_, host)) hosts_.push_back(entry);
 }
 
 const HostEntry* HostWalk::step() {
@@ -80,10 +82,6 @@ void visit_services(const HostEntry& entry, const ServiceFilter& filter, Visit v
   for (const ServiceRecord* record : entry.records())
     if (filter.has(entry.host(), record->ns->text()))
       for (const ServiceRecord* service : services_of(*record)) visit(*service);
-}
-
-const HostEntry* find_entry(const registry::Snapshot& snapshot, std::string_view host) {
-  return host.starts_with("*.") ? snapshot.find_wildcard(host.substr(2)) : snapshot.find_host(host);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers the pages with long lists, of services and of the cache, and the watches of services.  A
-// short list is a plain response.  The others are written between the other work of the control
-// thread, for at most kTurn at a time, and only as fast as their clients read.
+// Answers the pages with long lists, of services, of the cache and of dependencies, and the watches
+// of services.  A short list is a plain response.  The others are written between the other work of
+// the control thread, for at most kTurn at a time, and only as fast as their clients read.
 #pragma once
 
 #include <uv.h>
@@ -25,6 +25,9 @@
 #include "registry/snapshot/snapshot.hpp"
 
 namespace meshdns::dnsd {
+
+// The entry of "api.example.org", or of the wildcard "*.example.org"; null: there is none.
+const registry::HostEntry* find_entry(const registry::Snapshot& snapshot, std::string_view host);
 
 // The texts of /registry/services and the like, made in small steps: lists, and watches.
 // Visits the hosts of a snapshot in the order of their names, in small steps: to sort 100,000 names

@@ -251,6 +251,7 @@ ShownDaemon Daemon::shown() {
           .history = history_,
           .reloads = reloader_.status(),
           .http = admin_.counters(),
+          .dependencies = engine_.dependencies,
           .status =
               [this] {
                 return DaemonStatus{workers_.status(), kernel_.status(), query_logging_.counts(),

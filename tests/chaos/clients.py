@@ -223,8 +223,8 @@ def connections(chance, state, server):
 # --- the admin endpoint -------------------------------------------------------------------------
 
 _PAGES = ("/", "/status.js", "/healthz", "/readyz", "/metrics", "/status", "/sources", "/registry/services", "/registry/endpoints", "/registry/vips",
-          "/registry/findings", "/changes", "/resolver", "/upstreams", "/cache", "/cache?zone=.&limit=9", "/cache?top=yes", "/config",
-          "/log/level", "/nothing")
+          "/registry/findings", "/changes", "/resolver", "/upstreams", "/cache", "/cache?zone=.&limit=9", "/cache?top=yes", "/dependencies",
+          "/config", "/log/level", "/nothing")
 
 
 def admin_calls(chance, state, port):

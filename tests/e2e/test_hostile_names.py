@@ -68,8 +68,8 @@ def daemon(workspace):
 def test_hostile_names_break_no_page_metric_or_event(daemon):
     check_metrics(raw(daemon, "/metrics"))
     for path in ("/status", "/sources", "/registry/services", "/registry/endpoints", "/registry/findings", "/registry/vips",
-                 "/changes", "/resolver", "/upstreams", "/top", "/cache", "/cache?zone=.", "/config", "/readyz", "/explain?name=h&search=yes",
-                 "/explain?name=h0.example.org", "/explain?name=h5.example.org&from=10.0.0.7"):
+                 "/changes", "/resolver", "/upstreams", "/top", "/cache", "/cache?zone=.", "/dependencies", "/config", "/readyz",
+                 "/explain?name=h&search=yes", "/explain?name=h0.example.org", "/explain?name=h5.example.org&from=10.0.0.7"):
         text = raw(daemon, path).decode("utf-8")
         assert not re.search(r"[\x00-\x09\x0b-\x1f]", text), path
         if "explain?name=h0" not in path and "explain?name=h5" not in path:

@@ -28,13 +28,15 @@ DASHBOARD = ROOT / "conf" / "grafana" / "meshdns.json"
 OF_TARGETS = {"cluster", "namespace", "node", "instance", "job"}
 API = {"kind": "ServiceEntry", "metadata": {"name": "api", "namespace": "shop"},
        "spec": {"hosts": ["api.example.org"], "addresses": ["10.0.0.7"], "resolution": "STATIC"}}
+HIDDEN = {"kind": "ServiceEntry", "metadata": {"name": "hidden", "namespace": "shop"},
+          "spec": {"hosts": ["hidden.example.org"], "addresses": ["10.0.0.8"], "resolution": "STATIC", "exportTo": ["."]}}
 
 
 @pytest.fixture(scope="module")
 def exposition(tmp_path_factory):
     """The metrics of a daemon after some queries of each kind."""
     workspace = Workspace(tmp_path_factory.mktemp("metrics"))
-    workspace.write("api.yaml", API)
+    workspace.write("api.yaml", API, HIDDEN)
     cluster = workspace.own(KubeApi())
     cluster.put(namespace("shop"), headless("db"), endpoint_slice("db", ["10.0.0.1"]))
     mesh = Mesh(workspace)
@@ -43,10 +45,10 @@ def exposition(tmp_path_factory):
                mesh.entry(mesh.istiod(table={}))]
     daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}, "sources": sources},
                               upstreams=[workspace.upstream(["www.example.org. 300 A 192.0.2.1"])])
-    for name in ("api.example.org.", "www.example.org.", "missing.example.org."):
+    for name in ("api.example.org.", "www.example.org.", "missing.example.org.", "hidden.example.org."):
         daemon.ask(name)
-    status, text = daemon.get("/metrics")
-    assert status == 200
+    # The record of dependencies may follow the last answer by some seconds.
+    text = eventually(lambda: "meshdns_dependencies_hidden{" in (page := daemon.get("/metrics")[1]) and page, 20)
     yield text
     workspace.close()
 
