@@ -92,6 +92,15 @@ CLI::Validator namespace_or_address() {
       "");
 }
 
+CLI::Validator is_duration() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        const auto duration = parse_duration(text);
+        return duration ? std::string() : duration.error().message;
+      },
+      "");
+}
+
 CLI::Option* add_text(CLI::App& app, const char* name, std::string& value, const char* type,
                       const char* description) {
   return app.add_option(name, value, description)->type_name(type)->check(non_empty());
@@ -186,6 +195,16 @@ constexpr auto kCommandEnds = std::to_array<CommandEnd>({
      "  0   shown\n"
      "  1   the daemon refuses\n"
      "  2   no daemon answers"},
+    {"dependencies",
+     "Examples:\n"
+     "  meshdnsd dependencies --namespace shop --since 168h\n"
+     "  meshdnsd dependencies --hidden --json\n"
+     "  meshdnsd dependencies --from node-1.json node-2.json --dot\n"
+     "  meshdnsd dependencies --forget --workload web\n"
+     "Exit status:\n"
+     "  0   shown or removed, also if there is no such row\n"
+     "  1   the daemon refuses, as without the token\n"
+     "  2   no daemon answers, or a file cannot be read"},
     {"help",
      "Examples:\n"
      "  meshdnsd help check\n"
@@ -251,6 +270,7 @@ void add_check_options(CLI::App& app, Arguments& arguments) {
 struct TypedTexts {
   std::string connect;
   std::string at;
+  std::string since;
 };
 
 void add_explain_options(CLI::App& app, Arguments& arguments, TypedTexts& texts) {
@@ -287,7 +307,39 @@ void add_token_option(CLI::App& app, Arguments& arguments) {
            "file with the token for changes over TCP (default: admin.token_file)");
 }
 
-void add_control_commands(CLI::App& app, Arguments& arguments) {
+void add_dependency_options(CLI::App& app, Arguments& arguments, TypedTexts& texts) {
+  DependencyArguments& dependencies = arguments.dependencies;
+  add_control_options(app, arguments);
+  add_token_option(app, arguments);
+  auto* ns = add_text(app, "--namespace", dependencies.ns, "NAMESPACE", "namespace of the clients")
+                 ->check(is_namespace());
+  auto* workload = add_text(app, "--workload", dependencies.workload, "WORKLOAD",
+                            "workload that asks, such as a Deployment");
+  auto* host = add_text(app, "--host", dependencies.host, "HOST",
+                        "host that is asked for, and all names below it")
+                   ->check(domain_name());
+  auto* since =
+      add_text(app, "--since", texts.since, "DURATION", "asked for in that time: 168h, 30m")
+          ->check(is_duration());
+  auto* hidden =
+      app.add_flag("--hidden", dependencies.hidden, "only hosts that the client may not see");
+  auto* from = app.add_option("--from", dependencies.from,
+                              "files with the JSON of several nodes, instead of a daemon")
+                   ->type_name("FILE")
+                   ->check(non_empty());
+  auto* json = add_json_option(app, arguments.control.as_json);
+  auto* dot = app.add_flag("--dot", dependencies.dot, "print a graph for Graphviz")->excludes(json);
+  auto* mermaid = app.add_flag("--mermaid", dependencies.mermaid, "print a graph for Mermaid")
+                      ->excludes(json)
+                      ->excludes(dot);
+  auto* forget = app.add_flag("--forget", dependencies.forget,
+                              "remove the rows of a namespace, a workload or a host");
+  for (CLI::Option* other : {since, hidden, from, dot, mermaid}) forget->excludes(other);
+  auto* all = app.add_flag("--all", dependencies.all, "with --forget: all rows")->needs(forget);
+  for (CLI::Option* other : {ns, workload, host}) all->excludes(other);
+}
+
+void add_control_commands(CLI::App& app, Arguments& arguments, TypedTexts& texts) {
   ControlArguments& control = arguments.control;
   CLI::App* status = add_command(app, arguments, Command::Status, "status",
                                  "show the state of the running daemon");
@@ -347,6 +399,9 @@ void add_control_commands(CLI::App& app, Arguments& arguments) {
   add_control_options(*top, arguments);
   auto* once = top->add_flag("--once", control.once, "print once and end, also at a terminal");
   add_json_option(*top, control.as_json)->excludes(once);
+  add_dependency_options(*add_command(app, arguments, Command::Dependencies, "dependencies",
+                                      "show which workload asks for what"),
+                         arguments, texts);
   std::vector<std::string_view> levels;
   for (const auto& [value, text] : EnumNames<LogLevel>::table) levels.push_back(text);
   level->add_option("LEVEL", control.level, "trace, debug, info, warn, error or off")
@@ -368,6 +423,18 @@ Result<void> finish_explain(ExplainArguments& explain, const TypedTexts& texts) 
   }
   if (explain.name.empty() && !explain.connect)
     return fail("explain: NAME is missing (or --connect IP:PORT)");
+  return {};
+}
+
+Result<void> finish_dependencies(DependencyArguments& dependencies, const TypedTexts& texts) {
+  const bool is_some = !dependencies.ns.empty() || !dependencies.workload.empty() ||
+                       !dependencies.host.empty() || dependencies.all;
+  if (dependencies.forget && !is_some)
+    return fail(
+        "dependencies --forget: --namespace, --workload or --host is missing (--all for all rows)");
+  if (!texts.since.empty())
+    dependencies.since =
+        std::chrono::duration_cast<std::chrono::seconds>(*parse_duration(texts.since));
   return {};
 }
 
@@ -406,6 +473,8 @@ Result<void> finish(Arguments& arguments, const TypedTexts& texts,
     const auto explained = finish_explain(arguments.explain, texts);
     if (!explained) return explained;
   }
+  if (auto finished = finish_dependencies(arguments.dependencies, texts); !finished)
+    return finished;
   if (!arguments.check.diff.empty() && arguments.check.format == CheckFormat::Sarif)
     return fail("check: --diff has the formats text and json");
   if (auto input = finish_standard_input(arguments); !input) return input;
@@ -560,7 +629,7 @@ std::optional<int> parse_arguments(std::span<const char* const> argv, Arguments&
   CLI::App* explain = add_command(app, arguments, Command::Explain, "explain",
                                   "say how a query would be answered, and why");
   add_explain_options(*explain, arguments, texts);
-  add_control_commands(app, arguments);
+  add_control_commands(app, arguments, texts);
   std::string explained;
   CLI::App* help = add_plain_command(app, "help", "show the usage of a command");
   help->add_option("COMMAND", explained, "command (default: all commands)");

@@ -2,6 +2,7 @@
 // Parses the command line of meshdnsd (docs/man/meshdnsd.8).
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <iosfwd>
 #include <optional>
@@ -35,7 +36,8 @@ enum class Command : std::uint8_t {
   Cache,
   Flush,
   LogLevel,
-  Top
+  Top,
+  Dependencies
 };
 
 enum class CheckFormat : std::uint8_t { Text, Json, Sarif };
@@ -79,6 +81,20 @@ struct ControlArguments {
   int pid = 0;        // `reload`: process to signal if no admin endpoint can be used; 0 = none
 };
 
+// `dependencies`: the rows to show or to forget; empty texts = all.
+struct DependencyArguments {
+  std::string ns;                             // --namespace, of the client
+  std::string workload;                       // of the client
+  std::string host;                           // as typed; it and all names below it
+  std::optional<std::chrono::seconds> since;  // --since DURATION: asked for in that time
+  bool hidden = false;
+  bool dot = false;  // at most one of these, and of ControlArguments::as_json
+  bool mermaid = false;
+  std::vector<std::string> from;  // files with pages, instead of the running daemon
+  bool forget = false;            // with one of the first three texts at least, or `all`
+  bool all = false;
+};
+
 struct Arguments {
   Command command = Command::Run;
   // Without a name only for `check` with paths and for the running daemon: the default
@@ -88,6 +104,7 @@ struct Arguments {
   CheckArguments check;
   ExplainArguments explain;
   ControlArguments control;
+  DependencyArguments dependencies;
 
   // The command asks the running daemon (run_control()).
   bool is_control() const { return command >= Command::Status; }

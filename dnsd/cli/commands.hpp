@@ -9,7 +9,8 @@
 
 namespace meshdns::dnsd {
 
-// Commands that ask or change the running daemon: status, reload, flush, log-level and top.
+// Commands that ask or change the running daemon: status, reload, flush,
+// log-level, top and dependencies.
 // REQUIRES: the command is one of those above.  Prints the result to `out`, problems to `err`.
 // Returns the exit status: 0, kExitRefused if the daemon refuses or is not ready, or kExitUsage if
 // no daemon answers.

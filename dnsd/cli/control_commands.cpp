@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <ctime>
 #include <expected>
 #include <initializer_list>
 #include <iomanip>
@@ -32,6 +33,7 @@
 #include "dnsd/answer/json_members.hpp"
 #include "dnsd/cli/admin_client.hpp"
 #include "dnsd/cli/commands.hpp"
+#include "dnsd/cli/dependency_report.hpp"
 #include "dnsd/cli/json_page.hpp"
 #include "dnsd/cli/printed_lines.hpp"
 #include "dnsd/config/load.hpp"
@@ -586,10 +588,60 @@ int run_cache(const AdminClient& daemon, const ControlArguments& control, std::o
   return 0;
 }
 
+// REQUIRES: not as_json.
+void print_dependencies(const DependencyReport& report, const DependencyArguments& options,
+                        std::ostream& out) {
+  if (options.dot) return report.print_dot(out);
+  if (options.mermaid) return report.print_mermaid(out);
+  report.print_text(out, std::time(nullptr));
+}
+
+int merge_dependencies(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+  DependencyReport report;
+  for (const std::string& path : arguments.dependencies.from)
+    if (const auto added = report.add_file(path); !added)
+      return say_unreachable(added.error(), err);
+  report.keep(arguments.dependencies, std::time(nullptr));
+  if (arguments.control.as_json)
+    out << indented_json(report.to_json());
+  else
+    print_dependencies(report, arguments.dependencies, out);
+  return 0;
+}
+
+int run_dependencies(const AdminClient& daemon, const Arguments& arguments, std::ostream& out,
+                     std::ostream& err) {
+  const DependencyArguments& options = arguments.dependencies;
+  std::string question;
+  const auto add = [&](std::string_view key, std::string_view value) {
+    if (value.empty()) return;
+    question += question.empty() ? '?' : '&';
+    question += std::string(key) + "=" + percent_encoded(value);
+  };
+  add("namespace", options.ns);
+  add("workload", options.workload);
+  add("host", options.host);
+  add("all", options.all ? "yes" : "");
+  if (options.forget) return print_reply(daemon.post("/dependencies/forget" + question), out, err);
+  add("hidden", options.hidden ? "yes" : "");
+  if (options.since) add("since", std::to_string(std::time(nullptr) - options.since->count()));
+  const auto reply = daemon.get("/dependencies" + question);
+  if (arguments.control.as_json || !reply || reply->status != 200)
+    return print_reply(reply, out, err);
+  DependencyReport report;
+  if (const auto added = report.add(parsed(reply->body)); !added) {
+    put_line(err, "meshdnsd: the page /dependencies " + added.error().message);
+    return kExitRefused;
+  }
+  print_dependencies(report, options, out);
+  return 0;
+}
+
 }  // namespace
 
 int run_control(const Arguments& arguments, std::ostream& out, std::ostream& err) {
   if (arguments.command == Command::Reload) return run_reload(arguments, out, err);
+  if (!arguments.dependencies.from.empty()) return merge_dependencies(arguments, out, err);
   if (arguments.control.ready || arguments.control.live) return run_probe(arguments, out, err);
   const auto daemon = find_daemon(arguments);
   if (!daemon) return say_missing(arguments, daemon.error(), err);
@@ -597,6 +649,8 @@ int run_control(const Arguments& arguments, std::ostream& out, std::ostream& err
   if (arguments.command == Command::Status) return run_status(*daemon, control, out, err);
   if (arguments.command == Command::Top) return run_top(*daemon, control, out, err);
   if (arguments.command == Command::Cache) return run_cache(*daemon, control, out, err);
+  if (arguments.command == Command::Dependencies)
+    return run_dependencies(*daemon, arguments, out, err);
   if (arguments.command == Command::Flush)
     return print_reply(
         ask_for_change(

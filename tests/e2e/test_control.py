@@ -60,7 +60,7 @@ def test_a_degraded_daemon_begins_with_what_is_lost(daemon, workspace):
 def test_a_daemon_that_does_not_run_is_another_exit_status(daemon, workspace):
     workspace.forget(daemon)
     daemon.stop()
-    for command in (["status"], ["reload"], ["flush", "a.example.org"], ["log-level"]):
+    for command in (["status"], ["reload"], ["flush", "a.example.org"], ["log-level"], ["dependencies"]):
         result = control(daemon, *command)
         assert (result.returncode, result.stdout) == (2, ""), command
         assert f"no running daemon answers: unix:{workspace.path}/admin.sock" in result.stderr
@@ -170,7 +170,8 @@ def test_every_command_prints_json(daemon, workspace):
         "explain": [["www.example.net"], ["www.example.net", "--offline"], ["--connect", "10.0.0.7:80"],
                     ["api.example.org", "--offline", "--from", "203.0.113.9"]],
         "status": [[]], "top": [[]], "reload": [[], ["--pid", daemon.pid]], "log-level": [[], ["info"]],
-        "cache": [[], ["www.example.net"], ["--zone", "."], ["--top"]], "flush": [["www.example.net"], ["--zone", "."]]}
+        "cache": [[], ["www.example.net"], ["--zone", "."], ["--top"]], "flush": [["www.example.net"], ["--zone", "."]],
+        "dependencies": [[], ["--hidden"], ["--forget", "--all"]]}
     assert set(commands()) == {*invocations, "run", "help"}
     for command, each in invocations.items():
         for arguments in each:

@@ -20,12 +20,12 @@ TEXT = "begin" + "".join(map(chr, HOSTILE)) + "\U0001f600end"
 
 
 def filled(document):
-    """The document with the hostile text in place of each text."""
+    """The document with the hostile text in place of each empty text."""
     if isinstance(document, dict):
         return {key: filled(value) for key, value in document.items()}
     if isinstance(document, list):
         return [filled(value) for value in document]
-    return TEXT if isinstance(document, str) else document
+    return TEXT if document == "" else document
 
 
 ENTRY = {"name": "", "address": "", "client": "", "namespace": "", "server": "", "health": "", "queries": 1, "perSecond": 1.5}
@@ -38,6 +38,11 @@ PAGES = {
     "/reload": {"reloads": 9, "reload": 1, "ok": False, "findings": [""], "notBound": [""]},
     "/log/level": {"level": ""},
     "/cache/flush": {"removed": 1, "said": ""},
+    "/dependencies": {"record": "", "dependencies": [
+        {key: "" for key in ("namespace", "workload", "hostNamespace", "host", "object", "result", "rule")} | {
+            "first": "2026-11-28T14:05:00Z", "last": "2026-11-28T14:05:00Z", "questions": 1, "types": [""]}],
+        "workloads": [{"namespace": "", "workload": "", "since": "2026-11-28T14:05:00Z", "dropped": 1, "incomplete": True}]},
+    "/dependencies/forget": {"removed": 1, "said": ""},
 }
 
 
@@ -91,7 +96,9 @@ def refusal(path):
 
 
 COMMANDS = [["status"], ["status", "--json"], ["status", "--ready"], ["status", "--live"], ["top", "--once"], ["top", "--json"],
-            ["reload"], ["flush", "a.example.org"], ["log-level"], ["log-level", "debug"]]
+            ["reload"], ["flush", "a.example.org"], ["log-level"], ["log-level", "debug"],
+            ["dependencies"], ["dependencies", "--json"], ["dependencies", "--dot"], ["dependencies", "--mermaid"],
+            ["dependencies", "--forget", "--all"]]
 
 
 def assert_harmless(result, command):

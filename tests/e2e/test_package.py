@@ -235,11 +235,12 @@ def test_completes_its_commands(root):
         return run("bash", "-c", f'source "{script}"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _meshdnsd;'
                    ' printf "%s\\n" "${COMPREPLY[@]}"', "bash", *words).split()
 
-    assert complete("meshdnsd", "") == ["run", "check", "explain", "status", "reload", "cache", "flush", "log-level", "top", "help"]
+    commands = ["run", "check", "explain", "status", "reload", "cache", "flush", "log-level", "top", "dependencies", "help"]
+    assert complete("meshdnsd", "") == commands
     assert complete("meshdnsd", "ex") == ["explain"]
     assert complete("meshdnsd", "log-level", "w") == ["warn"]
     # Every command and option that the daemon has, and no other.
-    for command in ["run", "check", "explain", "status", "reload", "cache", "flush", "log-level", "top", "help"]:
+    for command in commands:
         usage = run(root / "usr/sbin/meshdnsd", command, "--help")
         assert set(complete("meshdnsd", command, "-")) == set(re.findall(r"--[a-z-]+", usage)), command
     assert "--from" in complete("meshdnsd", "explain", "-")

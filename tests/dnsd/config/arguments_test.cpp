@@ -85,6 +85,36 @@ TEST(ArgumentsTest, FlushNeedsANameOrAZone) {
   EXPECT_EQ(parse({"reload", "--pid", "0"}).status, kExitUsage);
 }
 
+TEST(ArgumentsTest, ShowsOrForgetsDependencies) {
+  const Parsed shown = parse({"dependencies", "--namespace", "shop", "--workload", "web", "--host",
+                              "example.org", "--since", "168h", "--hidden", "--dot"});
+  ASSERT_EQ(shown.status, std::nullopt) << shown.err;
+  EXPECT_TRUE(shown.arguments.is_control());
+  const DependencyArguments& options = shown.arguments.dependencies;
+  EXPECT_EQ(options.ns + " " + options.workload + " " + options.host, "shop web example.org");
+  EXPECT_EQ(options.since, std::chrono::hours(168));
+  EXPECT_TRUE(options.hidden && options.dot && !options.mermaid && !options.forget);
+  EXPECT_EQ(parse({"dependencies"}).arguments.dependencies.since, std::nullopt);
+  EXPECT_THAT(parse({"dependencies", "--from", "a", "b", "--json"}).arguments.dependencies.from,
+              ElementsAre("a", "b"));
+
+  EXPECT_TRUE(
+      parse({"dependencies", "--forget", "--workload", "web"}).arguments.dependencies.forget);
+  EXPECT_EQ(parse({"dependencies", "--forget", "--all"}).status, std::nullopt);
+  const Parsed all = parse({"dependencies", "--forget"});
+  EXPECT_EQ(all.status, kExitUsage);
+  EXPECT_THAT(all.err, HasSubstr("--namespace, --workload or --host is missing (--all for all"));
+  for (const Parsed& parsed :
+       {parse({"dependencies", "--all"}),
+        parse({"dependencies", "--forget", "--all", "--host", "a"}),
+        parse({"dependencies", "--forget", "--host", "a", "--since", "1h"}),
+        parse({"dependencies", "--forget", "--host", "a", "--from", "b"}),
+        parse({"dependencies", "--forget", "--host", "a", "--hidden"}),
+        parse({"dependencies", "--dot", "--mermaid"}), parse({"dependencies", "--dot", "--json"}),
+        parse({"dependencies", "--from"}), parse({"dependencies", "--from", ""})})
+    EXPECT_EQ(parsed.status, kExitUsage);
+}
+
 TEST(ArgumentsTest, ChecksConfigurationAndPaths) {
   const Parsed both = parse({"check", "--config", "a.yaml", "x.yaml", "dir"});
   ASSERT_EQ(both.status, std::nullopt) << both.err;
@@ -251,6 +281,8 @@ TEST(ArgumentsTest, ChecksWordsBeforeAnybodyIsAsked) {
         parse({"flush", "--zone", "a..b"}), parse({"cache", "a..b"}),
         parse({"cache", "--zone", "..."}), parse({"cache", ""}),
         parse({"check", "--diff", "a", "b", "--client", "a_b"}), parse({"log-level", "loud"}),
+        parse({"dependencies", "--namespace", "a.b"}), parse({"dependencies", "--host", "a..b"}),
+        parse({"dependencies", "--workload", ""}), parse({"dependencies", "--since", "168"}),
         parse({"check", "--format", "xml", "a.yaml"})}) {
     EXPECT_EQ(parsed.status, kExitUsage);
     EXPECT_THAT(parsed.err, Not(IsEmpty()));
@@ -272,7 +304,8 @@ std::string letters_of(std::string text) {
 
 TEST(ArgumentsTest, ShowsTheUsageOfACommand) {
   EXPECT_EQ(parse({"help"}).out, parse({"--help"}).out);
-  for (const char* command : {"run", "check", "explain", "status", "cache", "help"}) {
+  for (const char* command :
+       {"run", "check", "explain", "status", "cache", "dependencies", "help"}) {
     const Parsed help = parse({"help", command});
     EXPECT_EQ(help.status, 0);
     // The library lists what an option excludes in no certain order.
