@@ -218,8 +218,10 @@ Result<void> Daemon::start_workers() {
   auto started = workers_.start(config_, upstream_.current(), query_settings_.settings(),
                                 addresses_.listeners(),
                                 {budget_, engine_.forwarding, engine_.publisher, reach_.probes()});
-  if (started) query_logging_.apply(config_.log, query_settings_.settings(), workers_, kernel_);
-  return started;
+  if (!started) return started;
+  query_logging_.apply(config_.log, query_settings_.settings(), workers_, kernel_);
+  workers_.count_asked(config_.dependencies.record);
+  return {};
 }
 
 Result<void> Daemon::start_timers() {
@@ -313,6 +315,8 @@ void Daemon::apply_config(Config next) {
   if (config_.server.watch_config != before.server.watch_config) watch_config();
   if (config_.server.handover != before.server.handover) upgrade_.listen_for_successor();
   apply_query_settings();
+  if (config_.dependencies.record != before.dependencies.record)
+    workers_.count_asked(config_.dependencies.record);
   engine_.apply(before);
   follow_state_dir();
   apply_upstream();
@@ -447,6 +451,7 @@ void Daemon::housekeep() {
     workers_.watch(addresses_.listeners(), now);
   if (query_settings_.tick(now)) apply_query_settings();
   follow_kernel();
+  engine_.count(workers_.take_asked());
   engine_.tick(now);
   start_memory_.tick();
   log_troubles(now);
@@ -549,6 +554,7 @@ void Daemon::shut_down() {
   kernel_.stop();
   engine_.publisher.set_listener({});
   workers_.end();
+  engine_.count(workers_.take_asked());
   registry_streams_.close();
   addresses_.close_admin();
   upgrade_.stop();

@@ -135,6 +135,21 @@ void WorkerPool::feed_kernel(const std::shared_ptr<const KernelFeed>& feed) {
   post([feed](Unit& unit) { unit.handler.feed_kernel(feed); });
 }
 
+void WorkerPool::count_asked(DependencyRecord record) {
+  const auto inbox = record == DependencyRecord::Off ? nullptr : asked_;
+  post([inbox, has_names = record == DependencyRecord::All](Unit& unit) {
+    unit.handler.count_asked(inbox, has_names);
+  });
+}
+
+std::vector<std::unique_ptr<AskedHosts>> WorkerPool::take_asked() {
+  if (--seconds_to_asked_ == 0) {
+    seconds_to_asked_ = kAskedSeconds;
+    post([](Unit& unit) { unit.handler.hand_over_asked(); });
+  }
+  return asked_->take();
+}
+
 void WorkerPool::watch(ListenerSet& listeners, std::chrono::steady_clock::time_point now) {
   std::vector<std::uint64_t> heartbeats;
   for (const auto& unit : units_) heartbeats.push_back(unit->worker->counters().heartbeat.value());
@@ -250,6 +265,7 @@ void WorkerPool::end() {
     for (auto& unit : units_) unit->worker->drain(kDrainLimit);
     for (auto& unit : units_) unit->worker->join();
   }
+  for (auto& unit : units_) unit->handler.hand_over_asked();
   units_.clear();
 }
 

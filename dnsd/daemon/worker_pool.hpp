@@ -18,6 +18,7 @@
 #include "dnsd/log/log.hpp"
 #include "dnsd/net/listeners.hpp"
 #include "dnsd/net/worker.hpp"
+#include "dnsd/query/asked_hosts.hpp"
 #include "dnsd/query/query_log.hpp"
 #include "dnsd/query/top_queries.hpp"
 #include "registry/snapshot/publisher.hpp"
@@ -90,6 +91,10 @@ class WorkerPool {
   void log_queries(const std::function<std::shared_ptr<QueryLog>(std::size_t)>& make_log);
   // Behind settings that were given before.  Null = none.
   void feed_kernel(const std::shared_ptr<const KernelFeed>& feed);
+  // Counts what clients ask for, for take_asked(), or no more (Off).
+  void count_asked(DependencyRecord record);
+  // What was counted since the last call, but for the last seconds.  Call every second.
+  std::vector<std::unique_ptr<AskedHosts>> take_asked();
   // Counts what others answer with the workers' answers.  REQUIRES: `others` outlive all calls.
   void count_also(const WorkerStatus& others, TopQueries& top) {
     others_ = &others;
@@ -140,6 +145,11 @@ class WorkerPool {
   std::vector<std::unique_ptr<Unit>> units_;
   Liveness liveness_;
   std::vector<std::size_t> avoided_;
+  // Seconds between two calls for the tables of the workers.
+  static constexpr unsigned kAskedSeconds = 5;
+
+  const std::shared_ptr<AskedInbox> asked_ = std::make_shared<AskedInbox>();
+  unsigned seconds_to_asked_ = kAskedSeconds;
   const WorkerStatus* others_ = nullptr;  // null: none
   TopQueries* others_top_ = nullptr;
   unsigned seconds_to_fade_ = kFadeSeconds;

@@ -165,6 +165,16 @@ std::uint64_t hash_of_answers(const Config& config) {
   return stable_hash(to_json(part));
 }
 
+namespace {
+
+// Off forgets what there was.
+Dependencies::Limits limits_of(const DependenciesConfig& config) {
+  if (config.record == DependencyRecord::Off) return {.keep = 0, .memory = 0};
+  return {.keep = config.keep.count(), .memory = config.memory_bytes};
+}
+
+}  // namespace
+
 Engine::Engine(uv_loop_t* loop, const Config& current_config, ForwardListener& listener,
                Log& to_log, Time start)
     : config(current_config),
@@ -187,6 +197,7 @@ Engine::Engine(uv_loop_t* loop, const Config& current_config, ForwardListener& l
       [this](std::shared_ptr<const registry::Snapshot> s) { publisher.publish(std::move(s)); });
   registry.set_clients(client_settings(config));
   history.set_configuration(hash_of_answers(config));
+  dependencies.configure(limits_of(config.dependencies));
   set_listener({});
 }
 
@@ -213,6 +224,7 @@ void Engine::apply(const Config& before) {
   }
   if (config.client != before.client) registry.set_clients(client_settings(config));
   forwarding->cache.reconfigure(config.cache);
+  dependencies.configure(limits_of(config.dependencies));
   history.set_configuration(hash_of_answers(config));
 }
 
@@ -246,6 +258,18 @@ void Engine::tick(Time now) {
   answers.tick();
   history.tick(now, unix_now(), kept.path(), config.history, answers.history());
   sources.note_changes(now);
+}
+
+void Engine::count(const std::vector<std::unique_ptr<AskedHosts>>& tables) {
+  const std::uint64_t now_ns = uv_hrtime();
+  const std::int64_t now = unix_now();
+  for (const auto& table : tables) {
+    table->for_each([&](const AskedHost& asked) { dependencies.add(asked, now_ns, now); });
+    table->for_each_dropped(
+        [&](std::string_view ns, std::string_view workload, std::uint64_t questions) {
+          dependencies.add_dropped(ns, workload, questions);
+        });
+  }
 }
 
 std::vector<std::string> Engine::past_of(const registry::View& view, std::string_view name) const {

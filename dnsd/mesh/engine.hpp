@@ -164,6 +164,8 @@ class Engine {
   void set_listener(std::function<void()> listener);
   // Tells the registry how much the sources have delivered.
   void update();
+  // Adds what the workers have counted to `dependencies`.
+  void count(const std::vector<std::unique_ptr<AskedHosts>>& tables);
   // Call every second: frees snapshots, saves what is to be kept, analyses, logs changed answers.
   void tick(Time now);
   // When the answer for `name` changed last, and the objects behind it that are served as they were

@@ -96,9 +96,9 @@ void AskedHosts::for_each_dropped(
 }
 
 void AskedInbox::put(std::unique_ptr<AskedHosts>& table) {
-  auto next = std::make_unique<AskedHosts>(table->has_names());
   const std::scoped_lock lock(mutex_);
   if (tables_.size() >= kMaxTables) return;
+  auto next = std::make_unique<AskedHosts>(table->has_names());
   tables_.push_back(std::exchange(table, std::move(next)));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the client workloads have asked for, counted by one worker: who, for which host, how often,
-// and how it was answered.  The control thread collects the tables of all workers
+// Counts what the client workloads ask for, for one worker: who, for which host, how often, and how
+// it was answered.  The control thread collects the tables of all workers
 // (dnsd/mesh/dependencies.hpp).
 //
 // A query for a host of the registry counts in a table of fixed size, without a lock and without an

@@ -59,8 +59,8 @@ struct QueryHandlerParts {
   std::function<Asker(const ReplyTo&)> asker = {};
 };
 
-// What clients mean by names that no object gave them, by client and name: the last ones, as of the
-// snapshot in use.
+// Remembers which host a client means by a name that no object gave it: the last ones, by client
+// and name, as of the snapshot in use.
 class MeantNames {
  public:
   struct Meant {

@@ -230,8 +230,8 @@ struct Pod {
   std::vector<std::string> searches;
   // Its proxy is a gateway or a waypoint: no Sidecar narrows what it sees.
   bool is_gateway = false;
-  // What has made it, of metadata.ownerReferences the controller: of a ReplicaSet its Deployment,
-  // of a Job its CronJob.  Empty: none.
+  // The controller that has made it (metadata.ownerReferences): of a ReplicaSet its Deployment, of
+  // a Job its CronJob.  Empty: none.
   std::string owner;
   friend bool operator==(const Pod&, const Pod&) = default;
 };
