@@ -38,6 +38,10 @@ std::vector<std::string> service_facts(const registry::View& view, const registr
 // "client.default, namespace shop"
 std::string identity_of(const registry::Client& client);
 
+// The object that decides Client::is_registry_only: "Sidecar shop/default (shop.yaml:3)" or "the
+// mesh (ConfigMap istio-system/istio)".
+std::string outbound_policy_of(const registry::Snapshot& snapshot, const registry::Client& client);
+
 // Returns the service that is selected for a connection, as text (`meshdnsd explain --connect`).
 // One fact a line: the connection and client, the service and the rule that chose it, its sources,
 // the endpoints, what else was considered.

@@ -220,6 +220,13 @@ std::string identity_of(const registry::Client& client) {
   return fmt::format("{}, namespace {}", client.identity.description, client.ns->text());
 }
 
+std::string outbound_policy_of(const registry::Snapshot& snapshot, const registry::Client& client) {
+  if (client.scope && client.scope->outbound_policy())
+    return place_of(snapshot, client.scope->source());
+  const registry::MeshSettings& settings = *snapshot.settings;
+  return "the mesh (" + describe_origin(settings, settings.origins.outbound_policy) + ")";
+}
+
 std::string unknown_namespace(const registry::Snapshot& snapshot, std::string_view ns) {
   if (snapshot.find_namespace(ns) != nullptr) return {};
   std::set<std::string_view> known{snapshot.settings->root_namespace};

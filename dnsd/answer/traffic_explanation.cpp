@@ -33,7 +33,11 @@ std::vector<std::string> traffic_lines(const registry::View& view,
                                        const registry::TrafficMatch& match) {
   std::vector<std::string> lines{"connection: " + describe(connection),
                                  "client: " + identity_of(view.client())};
-  if (match.service == nullptr) {
+  using Rule = registry::TrafficMatch::Rule;
+  if (match.rule == Rule::Dropped) {
+    lines.push_back("dropped: REGISTRY_ONLY: no service matches, and outboundTrafficPolicy of " +
+                    outbound_policy_of(view.snapshot(), view.client()) + " lets nothing else pass");
+  } else if (match.service == nullptr) {
     lines.push_back("passthrough: no service matches; it goes to the address itself");
   } else {
     lines.push_back(fmt::format("service: {} port {} {} {}, by {}", match.host, match.port.number,
@@ -57,6 +61,8 @@ std::string traffic_json(const registry::View& view, const registry::Connection&
   put(json, "connection", describe(connection));
   put(json, "client", identity_of(view.client()));
   put(json, "rule", std::string(to_string(match.rule)));
+  if (match.rule == registry::TrafficMatch::Rule::Dropped)
+    put(json, "registry_only_by", outbound_policy_of(view.snapshot(), view.client()));
   if (match.service != nullptr) {
     put(json, "host", match.host);
     json.Key("port");

@@ -61,6 +61,8 @@ MESHDNS_ENUM_NAMES(registry::Kind, {Gateway, "Gateway"}, {HttpRoute, "HTTPRoute"
                    {Service, "Service"});
 MESHDNS_ENUM_NAMES(registry::Visibility, {Public, "PUBLIC"}, {Namespace, "NAMESPACE"},
                    {None, "NONE"});
+MESHDNS_ENUM_NAMES(registry::OutboundPolicy, {RegistryOnly, "REGISTRY_ONLY"},
+                   {AllowAny, "ALLOW_ANY"});
 MESHDNS_ENUM_NAMES(registry::LabelRequirement::Operator, {In, "In"}, {NotIn, "NotIn"},
                    {Exists, "Exists"}, {DoesNotExist, "DoesNotExist"});
 

@@ -83,6 +83,8 @@ void print_in_force(Json& json, const registry::MeshSettings& settings) {
   put("mesh.default_export_to", export_to(), settings.default_export_to, origins.default_export_to);
   put("mesh.service_entry_visibility", service_entry_visibility(),
       settings.service_entry_visibility, origins.service_entry_visibility);
+  put("mesh.outbound_traffic_policy", enumeration<registry::OutboundPolicy>(),
+      settings.outbound_policy, origins.outbound_policy);
   json.EndObject();
 }
 

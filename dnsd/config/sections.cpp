@@ -501,6 +501,8 @@ Codec<registry::MeshSettings> mesh() {
                         &SettingOrigins::default_export_to, export_to()),
       mesh_config_field("service_entry_visibility", &MeshSettings::service_entry_visibility,
                         &SettingOrigins::service_entry_visibility, service_entry_visibility()),
+      mesh_config_field("outbound_traffic_policy", &MeshSettings::outbound_policy,
+                        &SettingOrigins::outbound_policy, enumeration<registry::OutboundPolicy>()),
       field("ttl", &MeshSettings::ttl, ttl()),
       field("authoritative", &MeshSettings::authoritative, enumeration<registry::Authoritative>()),
       field("cluster_set_authoritative", &MeshSettings::cluster_set_authoritative, boolean()),

@@ -264,6 +264,7 @@ void RegistryFeed::tell_of_mesh_config() {
   note("rootNamespace", origins.root_namespace);
   note("defaultServiceExportTo", origins.default_export_to);
   note("serviceEntryVisibility", origins.service_entry_visibility);
+  note("outboundTrafficPolicy", origins.outbound_policy);
   log_.info(
       "the settings of Istio's MeshConfig have changed",
       {{"configmap", settings.istio_config_map}, {"in_force", taken.empty() ? "none" : taken}});

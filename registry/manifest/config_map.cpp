@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The MeshConfig of Istio: YAML text under the key `mesh` of a ConfigMap.  It has hundreds of
-// fields; only those that change names are read, and all others are passed over in silence.  The
-// key `meshNetworks` has its MeshNetworks.
+// fields; only those that change names, or that explanations of connections need, are read, and all
+// others are passed over in silence.  The key `meshNetworks` has its MeshNetworks.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -25,6 +25,7 @@ constexpr std::size_t kMaxNetworkPrefixes = 1'024;
 // In the order of the enumerations.
 constexpr std::array<std::string_view, 3> kVisibilities = {"PUBLIC", "NAMESPACE", "NONE"};
 constexpr auto& kSelectorOperators = words<"In NotIn Exists DoesNotExist">;
+constexpr auto& kOutboundModes = words<"REGISTRY_ONLY ALLOW_ANY ALLOW_ANY_DYNAMIC_DNS">;
 
 // A ConfigMap has at most 1 MiB.
 const DocumentLimits kMeshConfigLimits{
@@ -103,9 +104,24 @@ void read_visibility(Report& report, const Field& at, MeshConfig& config) {
   read_message(report, at, kVisibility, config.service_entry_visibility.emplace());
 }
 
+struct OutboundMode {
+  std::size_t mode = 0;  // as Istio takes a policy without a mode
+};
+constexpr Message kOutboundPolicy{
+    kSnakeCase, FieldRule{"mode", enum_of<kOutboundModes, &OutboundMode::mode>}, words<"tls">};
+
+void read_outbound_policy(Report& report, const Field& at, MeshConfig& config) {
+  OutboundMode read;
+  if (!read_message(report, at, kOutboundPolicy, read)) return;
+  const bool is_registry_only = kOutboundModes[read.mode] == "REGISTRY_ONLY";
+  set_outbound_policy(config.meta,
+                      is_registry_only ? OutboundPolicy::RegistryOnly : OutboundPolicy::AllowAny);
+}
+
 constexpr Message kMeshFields{kSnakeCase, FieldRule{"rootNamespace", read_root_namespace},
                               FieldRule{"defaultServiceExportTo", read_default_export_to},
-                              FieldRule{"serviceEntryVisibility", read_visibility}};
+                              FieldRule{"serviceEntryVisibility", read_visibility},
+                              FieldRule{"outboundTrafficPolicy", read_outbound_policy}};
 
 // The networks so far; the fields of one go to the last.
 struct NetworksReading {
@@ -242,9 +258,9 @@ bool is_other_config_map(const Node& object, bool from_file) {
 Resource read_config_map(Object& object) {
   const Fields fields(object.report, object.root, kConfigMap);
   MeshConfig config;
+  config.meta = std::move(object.meta);
   if (const auto data = fields.get("data"); data && require_mapping(object.report, *data))
     read_data(object, *data, config);
-  config.meta = std::move(object.meta);
   return config;
 }
 

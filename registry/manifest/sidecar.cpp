@@ -17,7 +17,7 @@ namespace meshdns::registry {
 namespace {
 
 constexpr std::array<std::string_view, 3> kCaptureModes = {"DEFAULT", "IPTABLES", "NONE"};
-constexpr std::array<std::string_view, 2> kPolicyModes = {"REGISTRY_ONLY", "ALLOW_ANY"};
+constexpr auto& kPolicyModes = words<"REGISTRY_ONLY ALLOW_ANY">;  // in the order of OutboundPolicy
 
 // The parts of inbound connections say nothing about names: TLS, endpoints and connection pools.
 // They are judged because istiod refuses the whole object for a fault in them.
@@ -420,12 +420,13 @@ class SidecarReader {
     const auto policy = fields_.get("outboundTrafficPolicy");
     if (!policy) return;
     const Fields fields(report_, *policy, kPolicy);
-    std::size_t mode = 0;
+    std::size_t mode = 0;  // as Istio takes a policy without a mode
     if (const auto field = fields.get("mode")) {
       if ((*field)->value() == "ALLOW_ANY_DYNAMIC_DNS")
         return report_.error(*field, "only the mesh's configuration knows ALLOW_ANY_DYNAMIC_DNS");
       mode = read_choice(report_, *field, kPolicyModes).value_or(0);
     }
+    set_outbound_policy(object_.meta, static_cast<OutboundPolicy>(mode));
     if (const auto proxy = fields.get("egressProxy")) read_egress_proxy(*proxy, mode);
   }
 

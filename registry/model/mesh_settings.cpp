@@ -24,6 +24,7 @@ MeshSettings effective_settings(MeshSettings configured, const MeshConfig* confi
   take(config->default_service_export_to, settings.default_export_to, origins.default_export_to);
   take(config->service_entry_visibility, settings.service_entry_visibility,
        origins.service_entry_visibility);
+  take(outbound_policy_of(config->meta), settings.outbound_policy, origins.outbound_policy);
   settings.mesh_networks = config->networks;
   return settings;
 }

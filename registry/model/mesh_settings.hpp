@@ -53,6 +53,7 @@ struct SettingOrigins {
   SettingOrigin root_namespace = SettingOrigin::Default;
   SettingOrigin default_export_to = SettingOrigin::Default;
   SettingOrigin service_entry_visibility = SettingOrigin::Default;
+  SettingOrigin outbound_policy = SettingOrigin::Default;
   friend bool operator==(const SettingOrigins&, const SettingOrigins&) = default;
 };
 
@@ -78,6 +79,7 @@ struct MeshSettings {
   std::uint32_t vip_namespace_quota = 16384;
   ExportTo default_export_to = {"*"};
   ServiceEntryVisibility service_entry_visibility;
+  OutboundPolicy outbound_policy = OutboundPolicy::AllowAny;  // of Sidecars that have none
   TtlSettings ttl;
   Authoritative authoritative = Authoritative::Auto;
   bool cluster_set_authoritative = false;  // for clusterset.local

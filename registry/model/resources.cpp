@@ -37,19 +37,49 @@ Labels selectable_labels(const WorkloadEntry& workload) {
 }
 
 namespace {
-constexpr std::string_view kOnlyFamily = ":ip_families";
-}
 
-std::string_view only_family_of(const KubeService& service) {
-  const Labels& labels = service.meta.labels;
-  const auto found = std::ranges::find(labels, kOnlyFamily, &Labels::value_type::first);
+constexpr std::string_view kOnlyFamily = ":ip_families";
+constexpr std::string_view kOutboundPolicy = ":outbound_traffic_policy";
+
+// Fields that are kept as labels of the object.
+std::string_view text_field(const ObjectMeta& meta, std::string_view name) {
+  const Labels& labels = meta.labels;
+  const auto found = std::ranges::find(labels, name, &Labels::value_type::first);
   return found == labels.end() ? std::string_view() : std::string_view(found->second);
 }
 
+void set_text_field(ObjectMeta& meta, std::string_view name, std::string_view value) {
+  Labels& labels = meta.labels;
+  const auto at = std::ranges::lower_bound(labels, name, {}, &Labels::value_type::first);
+  if (at != labels.end() && at->first == name)
+    at->second = value;
+  else
+    labels.emplace(at, name, value);
+}
+
+}  // namespace
+
+std::string_view only_family_of(const KubeService& service) {
+  return text_field(service.meta, kOnlyFamily);
+}
+
 void set_only_family(KubeService& service, std::string_view family) {
-  Labels& labels = service.meta.labels;
-  const auto at = std::ranges::lower_bound(labels, kOnlyFamily, {}, &Labels::value_type::first);
-  labels.emplace(at, kOnlyFamily, family);
+  set_text_field(service.meta, kOnlyFamily, family);
+}
+
+std::string_view to_string(OutboundPolicy policy) {
+  return enum_text<OutboundPolicy::AllowAny>(policy, {"REGISTRY_ONLY", "ALLOW_ANY"});
+}
+
+std::optional<OutboundPolicy> outbound_policy_of(const ObjectMeta& meta) {
+  const std::string_view text = text_field(meta, kOutboundPolicy);
+  if (text.empty()) return std::nullopt;
+  return text == to_string(OutboundPolicy::RegistryOnly) ? OutboundPolicy::RegistryOnly
+                                                         : OutboundPolicy::AllowAny;
+}
+
+void set_outbound_policy(ObjectMeta& meta, OutboundPolicy policy) {
+  set_text_field(meta, kOutboundPolicy, to_string(policy));
 }
 
 bool is_older(const ObjectMeta& a, const ObjectMeta& b) {

@@ -130,6 +130,16 @@ struct EgressListener {
   friend bool operator==(const EgressListener&, const EgressListener&) = default;
 };
 
+// outboundTrafficPolicy.mode: whether a proxy lets traffic to destinations that the mesh does not
+// have pass.  ALLOW_ANY_DYNAMIC_DNS of MeshConfig does.
+enum class OutboundPolicy : std::uint8_t { RegistryOnly, AllowAny };
+std::string_view to_string(OutboundPolicy policy);  // "REGISTRY_ONLY"
+
+// That of a Sidecar or MeshConfig; nullopt: it has none.  A label that no object of Kubernetes can
+// have, and no field: see only_family_of().
+std::optional<OutboundPolicy> outbound_policy_of(const ObjectMeta& meta);
+void set_outbound_policy(ObjectMeta& meta, OutboundPolicy policy);
+
 struct Sidecar {
   ObjectMeta meta;
   std::optional<Labels> workload_selector;

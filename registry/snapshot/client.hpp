@@ -52,7 +52,10 @@ struct Client final : RefCounted {
   SymbolRef network;  // null: the client reaches endpoints of all networks
   SymbolRef cluster;
   Place place;
-  Ref<const SidecarScope> scope;    // null = no Sidecar restricts it
+  Ref<const SidecarScope> scope;  // null = no Sidecar restricts it
+  // Its proxy drops traffic to what the client does not see: outboundTrafficPolicy of the Sidecar,
+  // or else of the mesh.
+  bool is_registry_only = false;
   std::vector<std::string> search;  // effective, canonical, without duplicates
 };
 

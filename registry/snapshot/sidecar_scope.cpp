@@ -246,6 +246,7 @@ Ref<const SidecarScope> SidecarScope::compile(const Sidecar& sidecar, const Symb
   auto* scope = new SidecarScope;
   Ref<const SidecarScope> result(scope);
   scope->source_ = std::move(source);
+  scope->outbound_policy_ = outbound_policy_of(sidecar.meta);
   Draft plain;  // all listeners without exclusions
   plain.all = sidecar.egress.empty();
   std::vector<Draft> excluding;

@@ -5,6 +5,7 @@
 #include <array>
 #include <bitset>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -123,6 +124,8 @@ class SidecarScope final : public RefCounted {
   static constexpr std::size_t kMaxTags = 64;
   std::span<const std::uint32_t> namespace_tags() const { return namespace_tags_; }
   const StoredRef& source() const { return source_; }
+  // nullopt: that of the mesh.
+  std::optional<OutboundPolicy> outbound_policy() const { return outbound_policy_; }
 
  private:
   friend class ScopedHost;
@@ -139,6 +142,7 @@ class SidecarScope final : public RefCounted {
   std::size_t for_every_port_ = 0;  // so many of them, the first
   std::vector<SymbolRef> held_;
   StoredRef source_;
+  std::optional<OutboundPolicy> outbound_policy_;
   // The only one, for every port: most Sidecars have one listener, or none with exclusions.
   const ListenerScope* only_ = nullptr;
 };

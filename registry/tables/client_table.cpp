@@ -347,6 +347,10 @@ Ref<const Client> ClientTable::describe(const ClientIdentity& identity, const Sy
   client->cluster = cluster;
   client->place = std::move(place);
   client->scope = std::move(scope);
+  const auto own_policy = client->scope ? client->scope->outbound_policy() : std::nullopt;
+  client->is_registry_only =
+      identity.narrowed_by_sidecars &&
+      own_policy.value_or(settings_.outbound_policy) == OutboundPolicy::RegistryOnly;
   const auto search = identity.search.empty() ? search_list_of_pod(identity.ns) : identity.search;
   for (const auto& text : search) {
     const std::string suffix = canonical_host(text);

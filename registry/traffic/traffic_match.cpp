@@ -218,6 +218,8 @@ class Matcher {
     }
     if (match_.service != nullptr) add_endpoints(view_, connection_, match_);
     if (match_.routes.empty()) add_routes();
+    if (match_.service == nullptr && view_.client().is_registry_only && !is_routed_by_host())
+      match_.rule = TrafficMatch::Rule::Dropped;
     return std::move(match_);
   }
 
@@ -551,6 +553,9 @@ class Matcher {
     return protocol == Protocol::Http ? RouteLayer::Http : RouteLayer::Tcp;
   }
 
+  // The proxy knows the hosts of VirtualServices with HTTP routes, also those without a service.
+  bool is_routed_by_host() const { return layer() == RouteLayer::Http && !match_.routes.empty(); }
+
   void add_routes() {
     const RouteLayer at = layer();
     const std::string& name =
@@ -573,7 +578,7 @@ class Matcher {
 
 std::string_view to_string(TrafficMatch::Rule rule) {
   return enum_text<TrafficMatch::Rule::Port>(
-      rule, {"passthrough", "address and port", "address range and port",
+      rule, {"passthrough", "dropped", "address and port", "address range and port",
              "endpoint of a headless service", "TLS server name", "HTTP host", "port"});
 }
 

@@ -45,6 +45,7 @@ struct Connection {
 struct TrafficMatch {
   enum class Rule : std::uint8_t {
     Passthrough,       // no service of the client's view: to the address itself
+    Dropped,           // no service, and outboundTrafficPolicy is REGISTRY_ONLY
     Address,           // a VIP and port of the service
     AddressRange,      // the longest of the services' address ranges
     HeadlessEndpoint,  // an endpoint of a headless Service

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line and the life of the process, as users and supervisors see them."""
 
+import json
 import os
 import re
 import shutil
@@ -307,6 +308,17 @@ def test_explain_says_which_service_a_connection_is_taken_for(workspace):
                      "port 8443", routed), routed
     outside = run_tool("explain", "--config", path, "--connect", "192.0.2.77:7")
     assert "passthrough" in outside.stdout, outside
+    workspace.write("mesh.yaml", {"kind": "ConfigMap", "metadata": {"name": "istio", "namespace": "istio-system"},
+                                  "data": {"mesh": "outboundTrafficPolicy: { mode: REGISTRY_ONLY }"}})
+    dropped = run_tool("explain", "--config", path, "--connect", "192.0.2.77:7").stdout
+    assert ("\ndropped: REGISTRY_ONLY: no service matches, and outboundTrafficPolicy of the mesh "
+            "(ConfigMap istio-system/istio) lets nothing else pass\n") in dropped, dropped
+    workspace.write("sidecar.yaml", {"kind": "Sidecar", "metadata": {"name": "default", "namespace": "default"},
+                                     "spec": {"outboundTrafficPolicy": {"mode": "REGISTRY_ONLY"}}})
+    dropped = run_tool("explain", "--config", path, "--connect", "192.0.2.77:7").stdout
+    assert re.search(r"outboundTrafficPolicy of Sidecar default/default \(.*sidecar.yaml:\d+\) lets", dropped), dropped
+    as_json = json.loads(run_tool("explain", "--json", "--config", path, "--connect", "192.0.2.77:7").stdout)
+    assert as_json["rule"] == "dropped" and as_json["registry_only_by"].startswith("Sidecar default/default ("), as_json
     wrong = run_tool("explain", "--config", path, "--connect", "nowhere")
     assert wrong.returncode == 2 and "--connect" in wrong.stderr, wrong
 

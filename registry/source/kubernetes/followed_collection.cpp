@@ -151,9 +151,9 @@ bool FollowedCollection::is_settled(Milliseconds now) const {
 std::string FollowedCollection::refusal() const {
   if (plan_.kind == Kind::ConfigMap)
     return "may not be read (" + reflector_.status().error +
-           "): rootNamespace, defaultServiceExportTo and serviceEntryVisibility of MeshConfig are "
-           "not known, and the configuration and the defaults count; grant list and watch of this "
-           "ConfigMap in a Role of the namespace " +
+           "): rootNamespace, defaultServiceExportTo, serviceEntryVisibility and "
+           "outboundTrafficPolicy of MeshConfig are not known, and the configuration and the "
+           "defaults count; grant list and watch of this ConfigMap in a Role of the namespace " +
            plan_.ns + ", or set mesh.istio_config_map to \"\"";
   const std::string& ns = plan_.collection.path;
   const bool is_namespaced = ns.contains("/namespaces/");

@@ -107,10 +107,14 @@ TEST(LoadTest, NotesTheSettingsThatMeshConfigDoesNotChange) {
   using registry::SettingOrigin;
   const Config none = good("mesh: { root_namespace: null, default_export_to: ~ }");
   EXPECT_EQ(none, Config());
-  const Config some = good("mesh: { default_export_to: [\"*\"], service_entry_visibility: {} }");
+  const Config some = good(
+      "mesh: { default_export_to: [\"*\"], service_entry_visibility: {}, outbound_traffic_policy: "
+      "REGISTRY_ONLY }");
   EXPECT_EQ(some.mesh.origins.root_namespace, SettingOrigin::Default);
   EXPECT_EQ(some.mesh.origins.default_export_to, SettingOrigin::Configuration);
   EXPECT_EQ(some.mesh.origins.service_entry_visibility, SettingOrigin::Configuration);
+  EXPECT_EQ(some.mesh.origins.outbound_policy, SettingOrigin::Configuration);
+  EXPECT_EQ(some.mesh.outbound_policy, registry::OutboundPolicy::RegistryOnly);
   EXPECT_THAT(changed_sections(none, some), ElementsAre("mesh"));
 }
 
@@ -163,6 +167,7 @@ TEST(LoadTest, TellsTheSettingsInForceFromTheConfiguration) {
   registry::MeshConfig mesh_config;
   mesh_config.root_namespace = "other";
   mesh_config.default_service_export_to = {"."};
+  set_outbound_policy(mesh_config.meta, registry::OutboundPolicy::RegistryOnly);
   const std::string json = to_json(config, registry::effective_settings(config.mesh, &mesh_config));
   EXPECT_TRUE(is_json_of(config, json)) << json;
   EXPECT_FALSE(is_json_of(Config(), json));
@@ -177,6 +182,9 @@ TEST(LoadTest, TellsTheSettingsInForceFromTheConfiguration) {
   EXPECT_STREQ(in_force["mesh.default_export_to"]["from"].GetString(),
                "ConfigMap istio-system/istio");
   EXPECT_STREQ(in_force["mesh.service_entry_visibility"]["from"].GetString(), "default");
+  const auto& policy = in_force["mesh.outbound_traffic_policy"];
+  EXPECT_STREQ(policy["value"].GetString(), "REGISTRY_ONLY");
+  EXPECT_STREQ(policy["from"].GetString(), "ConfigMap istio-system/istio");
 }
 
 TEST(LoadTest, ReadsMesh) {

@@ -124,7 +124,8 @@ inline std::vector<ObjectForms> changing_objects() {
         ", labels: {app: x}}, spec: {address: vm.example.org}"}},
       {"Sidecar, metadata: {name: own, namespace: bank",
        {"}, spec: {egress: [{hosts: [\"./*\"]}]}",
-        "}, spec: {egress: [{hosts: [\"shop/*\", \"istio-system/*\"]}]}",
+        "}, spec: {outboundTrafficPolicy: {mode: REGISTRY_ONLY}, egress: [{hosts: [\"shop/*\", "
+        "\"istio-system/*\"]}]}",
         "}, spec: {egress: [{port: {number: 81, protocol: TCP, name: tcp}, hosts: [\"*/*\"]}]}"}},
       {"Sidecar, metadata: {name: default, namespace: istio-system",
        {"}, spec: {egress: [{hosts: [\"./*\", \"istio-system/*\"]}]}",
@@ -263,7 +264,8 @@ inline std::vector<std::string> all_answers(const Registry& registry) {
     const View view(*snapshot, client);
     std::string head = who + " (" + client.identity.description + " " +
                        (client.network ? std::string(client.network->text()) : "") + " " +
-                       (client.place.zone ? std::string(client.place.zone->text()) : "") + ") ";
+                       (client.place.zone ? std::string(client.place.zone->text()) : "") +
+                       (client.is_registry_only ? " REGISTRY_ONLY" : "") + ") ";
     for (const char* const name : kChangingNames) {
       const Match match = view.lookup(name);
       std::string line = head + name + ": " + TestRegistry::describe(view, match);

@@ -20,6 +20,7 @@ MeshConfig full_mesh_config() {
   config.root_namespace = "mesh-root";
   config.default_service_export_to = {"."};
   config.service_entry_visibility = {Visibility::Namespace, {}};
+  set_outbound_policy(config.meta, OutboundPolicy::RegistryOnly);
   return config;
 }
 
@@ -40,6 +41,8 @@ TEST(EffectiveSettingsTest, TakeAllThatMeshConfigSets) {
   EXPECT_EQ(settings.origins.root_namespace, SettingOrigin::MeshConfig);
   EXPECT_EQ(settings.origins.default_export_to, SettingOrigin::MeshConfig);
   EXPECT_EQ(settings.origins.service_entry_visibility, SettingOrigin::MeshConfig);
+  EXPECT_EQ(settings.outbound_policy, OutboundPolicy::RegistryOnly);
+  EXPECT_EQ(settings.origins.outbound_policy, SettingOrigin::MeshConfig);
 }
 
 TEST(EffectiveSettingsTest, KeepEachKeyThatTheConfigurationSets) {
@@ -96,6 +99,37 @@ TEST(MeshConfigTest, ChangesAnswersInTheSameCommitAndOnce) {
   EXPECT_EQ(registry.ask("api.example.org"), "none");
   registry.be_in("shop");
   EXPECT_EQ(registry.ask("api.example.org"), kSeen);
+}
+
+// Istio's order: the field of the Sidecar that applies, as a whole, else that of the mesh.
+TEST(MeshConfigTest, HasTheOutboundPolicyOfClientsWhoseSidecarHasNone) {
+  TestRegistry registry;
+  const auto is_registry_only = [&](std::string ns, bool is_sidecar = true) {
+    ClientIdentity identity;
+    identity.ns = std::move(ns);
+    identity.narrowed_by_sidecars = is_sidecar;
+    registry.be(identity);
+    return registry.snapshot().default_client->is_registry_only;
+  };
+  const auto sidecar = [](const std::string& name, const std::string& policy) {
+    return "Sidecar " + name + "/default\nspec: { egress: [{ hosts: [\"*/*\"] }]" + policy + " }\n";
+  };
+  registry.load(sidecar("open", ", outboundTrafficPolicy: { mode: ALLOW_ANY }") +
+                sidecar("closed", ", outboundTrafficPolicy: { mode: REGISTRY_ONLY }") +
+                sidecar("silent", ""));
+  EXPECT_TRUE(is_registry_only("closed"));
+  EXPECT_FALSE(is_registry_only("closed", false)) << "gateways and waypoints obey no Sidecar";
+  for (const char* const ns : {"open", "silent", "none"}) EXPECT_FALSE(is_registry_only(ns)) << ns;
+
+  registry.load(config_map("outboundTrafficPolicy: { mode: REGISTRY_ONLY }"));
+  EXPECT_FALSE(is_registry_only("open"));
+  for (const char* const ns : {"closed", "silent", "none"}) EXPECT_TRUE(is_registry_only(ns)) << ns;
+  EXPECT_FALSE(is_registry_only("none", false));
+  EXPECT_FALSE(registry.snapshot().public_client->is_registry_only) << "nobody knows its proxy";
+
+  registry.load(sidecar("istio-system", ", outboundTrafficPolicy: { mode: ALLOW_ANY }"));
+  EXPECT_FALSE(is_registry_only("none")) << "the Sidecar of the root namespace applies";
+  EXPECT_TRUE(is_registry_only("silent")) << "another Sidecar applies, which leaves it to the mesh";
 }
 
 TEST(MeshConfigTest, CountsNoMoreOnceTheConfigMapIsDeleted) {

@@ -301,7 +301,22 @@ TEST(SnapshotFileTest, ReadsAFileOfTheVersionBefore) {
   EXPECT_EQ(resources_in(octets), a_headless_service());
 }
 
-// The version before has the same layout.  It finds a label that means nothing to it.
+// The version before has the same layout.  It finds labels that mean nothing to it.
+TEST(SnapshotFileTest, TheVersionBeforeReadsTheOutboundPolicies) {
+  auto resources = parse(
+      "Sidecar shop/default\nspec: {outboundTrafficPolicy: {mode: ALLOW_ANY}}\nConfigMap "
+      "istio-system/istio\ndata: {mesh: 'outboundTrafficPolicy: {mode: REGISTRY_ONLY}'}\n");
+  SavedWorld world;
+  world.add("p.yaml", resources);
+  world.sources().source_of.push_back(0);
+  auto read = resources_in(world.file());
+  std::erase_if(read, [](const Resource& r) { return kind_of(r) == Kind::ServiceEntry; });
+  ASSERT_EQ(read, resources);
+  EXPECT_EQ(outbound_policy_of(meta_of(read.at(0))), OutboundPolicy::AllowAny);
+  EXPECT_EQ(outbound_policy_of(meta_of(read.at(1))), OutboundPolicy::RegistryOnly);
+  for (const Resource& resource : read) EXPECT_EQ(meta_of(resource).labels.size(), 1U);
+}
+
 TEST(SnapshotFileTest, TheVersionBeforeReadsTheFamilyOfAService) {
   auto resources = a_headless_service();
   set_only_family(std::get<KubeService>(resources[0]), "IPv4");

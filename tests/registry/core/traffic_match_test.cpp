@@ -118,7 +118,8 @@ class TrafficMatchTest : public testing::Test {
     registry_.load(kMesh);
   }
 
-  // "api.example.org:443 by address and port -> 10.1.0.1:443 10.1.0.2:443", or "passthrough".
+  // "api.example.org:443 by address and port -> 10.1.0.1:443 10.1.0.2:443", "passthrough" or
+  // "dropped".
   std::string match(std::string_view address, std::uint16_t port, std::string sni = "",
                     std::string host = "") {
     const auto snapshot = registry_.registry().current();
@@ -126,7 +127,7 @@ class TrafficMatchTest : public testing::Test {
     const TrafficMatch found =
         match_traffic(view, {*IpAddress::parse(address), port, std::move(sni), std::move(host)});
     notes_ = found.notes;
-    if (found.service == nullptr) return "passthrough";
+    if (found.service == nullptr) return std::string(to_string(found.rule));
     std::string text = found.host + ":" + std::to_string(found.port.number) + " by " +
                        std::string(to_string(found.rule)) + " ->";
     for (const std::string& endpoint : found.endpoints) text += " " + endpoint;
@@ -140,6 +141,21 @@ class TrafficMatchTest : public testing::Test {
   TestRegistry registry_;
   std::vector<std::string> notes_;
 };
+
+TEST_F(TrafficMatchTest, RegistryOnlyDropsWhatHasNoService) {
+  registry_.load(
+      "Sidecar shop/default\nspec: { outboundTrafficPolicy: { mode: REGISTRY_ONLY } }\n"
+      "VirtualService shop/old\nspec: { hosts: [old.example.net], http: [{ redirect: { authority: "
+      "new.example.net } }] }\n");
+  EXPECT_EQ(match("10.0.0.7", 81), "dropped");
+  EXPECT_EQ(match("192.0.2.1", 443, "wikipedia.org"), "dropped");
+  EXPECT_EQ(match("10.0.0.7", 80, "", "www.example.net"), "dropped");
+  EXPECT_EQ(match("192.0.2.1", 80, "", "192.0.2.1"), "dropped") << "by the address in the header";
+  EXPECT_EQ(match("192.0.2.1", 80, "", "old.example.net"), "passthrough")
+      << "a VirtualService routes the host";
+  EXPECT_EQ(match("10.0.0.7", 80),
+            "api.example.org:80 by address and port -> 10.1.0.1:8080 10.1.0.2:80");
+}
 
 TEST_F(TrafficMatchTest, AVipAndItsPortAreTheService) {
   EXPECT_EQ(match("10.0.0.7", 80),

@@ -45,5 +45,17 @@ TEST(SidecarTest, ReadsTheFieldsThatDecideVisibility) {
   EXPECT_EQ(result.egress[1], (EgressListener{0, "", {"./*", "~other/b.example.org"}}));
 }
 
+TEST(SidecarTest, HasAnOutboundPolicyOnlyWhereItSaysSo) {
+  const auto policy = [](const std::string& spec) {
+    return outbound_policy_of(
+        only<Sidecar>(read(sidecar("egress: [{hosts: [\"*/*\"]}]\n" + spec))).meta);
+  };
+  EXPECT_EQ(policy(""), std::nullopt);
+  EXPECT_EQ(policy("outboundTrafficPolicy: {mode: ALLOW_ANY}\n"), OutboundPolicy::AllowAny);
+  EXPECT_EQ(policy("outboundTrafficPolicy: {mode: REGISTRY_ONLY}\n"), OutboundPolicy::RegistryOnly);
+  // The first value of Istio's enumeration.
+  EXPECT_EQ(policy("outboundTrafficPolicy: {}\n"), OutboundPolicy::RegistryOnly);
+}
+
 }  // namespace
 }  // namespace meshdns::registry

@@ -54,10 +54,24 @@ trustDomain: cluster.local)"));
   EXPECT_EQ(config.service_entry_visibility, expected);
 }
 
+TEST(MeshConfigManifestTest, HasTheOutboundPolicyOfTheMesh) {
+  const auto policy = [](const std::string& mesh) {
+    const Collected collected = read(with_mesh(mesh));
+    EXPECT_EQ(collected.all(), "") << mesh;
+    return outbound_policy_of(mesh_of(collected).meta);
+  };
+  EXPECT_EQ(policy("outboundTrafficPolicy: { mode: REGISTRY_ONLY }"), OutboundPolicy::RegistryOnly);
+  EXPECT_EQ(policy("outboundTrafficPolicy: { mode: ALLOW_ANY }"), OutboundPolicy::AllowAny);
+  EXPECT_EQ(policy("outboundTrafficPolicy: { mode: ALLOW_ANY_DYNAMIC_DNS, tls: { mode: SIMPLE } }"),
+            OutboundPolicy::AllowAny);
+  EXPECT_EQ(policy("outbound_traffic_policy: {}"), OutboundPolicy::RegistryOnly);
+}
+
 TEST(MeshConfigManifestTest, SetsNothingThatIsAbsentOrEmpty) {
   for (const char* const mesh :
        {"", "{}", "accessLogFile: ''", "rootNamespace: ''", "rootNamespace: null",
-        "defaultServiceExportTo: []", "serviceEntryVisibility: null", "# nothing"}) {
+        "defaultServiceExportTo: []", "serviceEntryVisibility: null", "outboundTrafficPolicy: null",
+        "# nothing"}) {
     const Collected collected = read(with_mesh(mesh));
     EXPECT_EQ(collected.all(), "") << mesh;
     MeshConfig expected;
