@@ -242,6 +242,7 @@ void Engine::update() {
                         .synced = sources.awaited().empty(),
                         .from_state_dir = feed.is_restored(),
                         .endpoints_unknown = feed.lacks_endpoints(),
+                        .policies_unknown = feed.lacks_policies(),
                         .awaited_source = sources.awaited()});
   if (registry.current()->generation != before) resolution.recheck_all();
 }

@@ -191,8 +191,10 @@ void HistoryWriter::put(const HistoryFacts& facts) {
   to_.number(facts.serial);
   const registry::SourceState& sources = facts.sources;
   unsigned bits = 0;
-  for (const bool bit : {sources.authoritative, sources.synced, sources.from_state_dir,
-                         sources.endpoints_unknown, facts.tells_networks_apart})
+  // The version before reads the last five.
+  for (const bool bit :
+       {sources.policies_unknown, sources.authoritative, sources.synced, sources.from_state_dir,
+        sources.endpoints_unknown, facts.tells_networks_apart})
     bits = 2 * bits + (bit ? 1 : 0);
   to_.number(bits);
   to_.text(sources.awaited_source);
@@ -367,6 +369,7 @@ HistoryFacts facts_from(Decoder& from) {
   facts.configuration = from.number();
   facts.serial = static_cast<std::uint32_t>(from.number());
   const std::uint64_t bits = from.number();
+  facts.sources.policies_unknown = (bits & 32) != 0;
   facts.sources.authoritative = (bits & 16) != 0;
   facts.sources.synced = (bits & 8) != 0;
   facts.sources.from_state_dir = (bits & 4) != 0;

@@ -13,6 +13,13 @@ namespace {
 // back to the system is worth the milliseconds; glibc keeps them otherwise.
 constexpr std::size_t kLargeBatch = 5'000;
 
+void set_member(std::set<std::string>& set, const std::string& member, bool is_in) {
+  if (is_in)
+    set.insert(member);
+  else
+    set.erase(member);
+}
+
 }  // namespace
 
 RegistryFeed::RegistryFeed(registry::Registry& registry, Log& log)
@@ -27,6 +34,7 @@ void RegistryFeed::set_sources(std::set<std::string> sources) {
     if (sources.contains(item.first)) return false;
     complete_.erase(item.first);
     without_endpoints_.erase(item.first);
+    without_policies_.erase(item.first);
     restored_.erase(item.first);
     given_up.insert(item.second.begin(), item.second.end());
     return true;
@@ -126,10 +134,8 @@ void RegistryFeed::apply(registry::SourceBatch&& batch) {
                {{"source", batch.source}});
   if (batch.origins) forget_others(origins, *batch.origins, transaction);
   if (batch.complete) complete_.insert(batch.source);
-  if (batch.lacks_endpoints)
-    without_endpoints_.insert(batch.source);
-  else
-    without_endpoints_.erase(batch.source);
+  set_member(without_endpoints_, batch.source, batch.lacks_endpoints);
+  set_member(without_policies_, batch.source, batch.lacks_policies);
   if (!transaction.empty()) {
     registry::Changes changes = registry_.commit(std::move(transaction));
     if (changes.interrupted) {

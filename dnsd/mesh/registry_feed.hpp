@@ -64,6 +64,8 @@ class RegistryFeed final : public registry::SourceSink, public resolver::Resolve
   bool is_restored() const { return !restored_.empty(); }
   // Returns whether a source may not read the endpoints of headless Services.
   bool lacks_endpoints() const { return !without_endpoints_.empty(); }
+  // Returns whether a source may not read Sidecars or MeshConfig.
+  bool lacks_policies() const { return !without_policies_.empty(); }
   std::size_t complete_sources() const { return complete_.size(); }
   // Returns whether a commit was given up, because the process is to end.
   bool is_interrupted() const { return interrupted_; }
@@ -105,6 +107,7 @@ class RegistryFeed final : public registry::SourceSink, public resolver::Resolve
   std::map<std::string, std::set<std::string>> origins_by_source_;
   std::set<std::string> complete_;
   std::set<std::string> without_endpoints_;
+  std::set<std::string> without_policies_;
   std::size_t unreturned_ = 0;  // resources parsed since memory was last given back
   bool interrupted_ = false;
   std::map<std::string, Restored> restored_;  // by source

@@ -162,8 +162,12 @@ struct SourceState {
   bool from_state_dir = false;
   // A source has no permission to read endpoints: a headless Service without any may have some.
   bool endpoints_unknown = false;
+  // A source has no permission to read Sidecars or MeshConfig.
+  bool policies_unknown = false;
   // The name of the first source that has not delivered; empty: none, or it is not known.
   std::string awaited_source = {};
+  // Returns whether Client::is_registry_only is what the sources say now.
+  bool have_policies() const { return synced && !from_state_dir && !policies_unknown; }
   friend bool operator==(const SourceState&, const SourceState&) = default;
 };
 

@@ -29,6 +29,8 @@ struct SourceBatch {
   bool complete = false;
   // The endpoints of headless Services may not be read: of one without any nothing is known.
   bool lacks_endpoints = false;
+  // The same for Sidecars and MeshConfig.
+  bool lacks_policies = false;
   // If set: all origins that the source has.  Its other origins are removed, such as those of an
   // earlier run.
   std::optional<std::vector<std::string>> origins = {};

@@ -490,6 +490,7 @@ void ClusterSource::flush() {
   batch.complete = complete_;
   batch.lacks_endpoints = complete_ && lacks_endpoints();
   note_missing_namespaces();
+  batch.lacks_policies = complete_ && lacks_policies();
   batch.notices = std::exchange(notices_, {});
   changes_ += batch.changes.size();
   for (auto& change : batch.changes)
@@ -551,6 +552,13 @@ bool ClusterSource::lacks_endpoints() const {
     const bool is_of_endpoints = (kind == Kind::EndpointSlice || kind == Kind::Endpoints) &&
                                  item.second->plan().slices != SliceChoice::Named;
     return is_of_endpoints && !item.second->reflector().synced;
+  });
+}
+
+bool ClusterSource::lacks_policies() const {
+  return std::ranges::any_of(followed_, [](const auto& item) {
+    const Kind kind = item.second->plan().kind;
+    return (kind == Kind::Sidecar || kind == Kind::ConfigMap) && !item.second->reflector().synced;
   });
 }
 

@@ -99,6 +99,7 @@ class ClusterSource final : private CollectionListener {
   bool awaits_namespace() const;
   void note_missing_namespaces();
   bool has_seen(const std::string& ns) const { return seen_namespaces_.contains(ns); }
+  bool lacks_policies() const;
   std::string last_error() const;
 
   const ClusterSourceOptions options_;

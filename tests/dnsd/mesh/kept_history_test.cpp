@@ -151,7 +151,9 @@ class RememberedWorld {
     if (random_() % 3 == 0) resolve();
     if (random_() % 8 == 0) run_.registry.settle_networks();
     if (random_() % 8 == 0)
-      run_.registry.set_sources({.authoritative = random_() % 2 == 0, .synced = true});
+      run_.registry.set_sources({.authoritative = random_() % 2 == 0,
+                                 .synced = true,
+                                 .policies_unknown = random_() % 4 == 0});
     run_.tick();
   }
   KeepingRun& run() { return run_; }

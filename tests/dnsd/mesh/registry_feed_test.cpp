@@ -181,6 +181,21 @@ TEST_F(RegistryFeedTest, LacksEndpointsWhileASourceDoes) {
   EXPECT_FALSE(feed_.lacks_endpoints());
 }
 
+TEST_F(RegistryFeedTest, LacksPoliciesWhileASourceDoes) {
+  const auto deliver_without = [&](const std::string& source, bool lacks_policies) {
+    registry::SourceBatch batch;
+    batch.source = source;
+    batch.lacks_policies = lacks_policies;
+    feed_.apply(std::move(batch));
+    return feed_.lacks_policies();
+  };
+  EXPECT_FALSE(deliver_without("files", false));
+  EXPECT_TRUE(deliver_without("cluster", true));
+  EXPECT_TRUE(deliver_without("files", false));
+  feed_.set_sources({"files"});
+  EXPECT_FALSE(feed_.lacks_policies());
+}
+
 // A file is told whenever it was read; an object of a collection, once.
 TEST_F(RegistryFeedTest, CountsErrorsAndWarnings) {
   using registry::Severity;

@@ -293,6 +293,7 @@ inline std::vector<std::string> all_answers(const Registry& registry) {
           head + address +
           (view.pod_exists(*IpAddress::parse(address), "shop") ? " is a Pod" : " is none"));
   };
+  if (snapshot->sources.policies_unknown) lines.emplace_back("the policies are unknown");
   ask_as("default", *snapshot->default_client);
   for (const char* const address : {"10.1.0.1", "10.1.0.2", "10.3.0.1"})
     if (const Client* const client = snapshot->client_at(*IpAddress::parse(address)))
