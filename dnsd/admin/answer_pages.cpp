@@ -373,7 +373,7 @@ void put_latency(Json& json, const UpstreamStatus& upstream,
 }
 
 void put_report(Json& json, const ShownDaemon& daemon, std::size_t limit) {
-  const auto [top, failing] = daemon.frequent(limit);
+  const auto [top, failing, outside] = daemon.frequent(limit);
   put_number(json, "seconds", top.seconds);
   put(json, "queries", top.queries);
   put_number(json, "perSecond", top.per_second(top.queries));
@@ -402,6 +402,11 @@ void put_report(Json& json, const ShownDaemon& daemon, std::size_t limit) {
   });
   put_objects(json, "failing", failing,
               [&](const FailingNames::Entry& entry) { put_failing(json, entry); });
+  put_objects(json, "registryOnly", outside, [&](const FailingNames::Entry& entry) {
+    put(json, "name", registry::escape(entry.name) + ".");
+    put(json, "action", entry.rcode == wire::Rcode::NoError ? "audit" : "refuse");
+    put(json, "times", entry.count);
+  });
 }
 
 }  // namespace

@@ -70,6 +70,8 @@ struct DaemonStatus {
 struct FrequentQueries {
   TopReport top;
   std::vector<FailingNames::Entry> failing;  // those that got no answer
+  // That REGISTRY_ONLY refused, or would refuse (NOERROR), since the start.
+  std::vector<FailingNames::Entry> outside;
 };
 
 }  // namespace meshdns::dnsd

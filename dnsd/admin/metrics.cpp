@@ -302,6 +302,11 @@ void collect_drops(MetricCollection& to, const Workers& workers) {
               "Number of queries over the rate limit of their client, by action.");
   to.add(total(&QueryCounters::limited_dropped), {{"action", "drop"}});
   to.add(total(&QueryCounters::limited_truncated), {{"action", "truncate"}});
+  to.counters("dns_registry_only_total",
+              "Number of queries of clients with REGISTRY_ONLY for names that no object that they "
+              "see has, by action.");
+  to.add(total(&QueryCounters::outside_refused), {{"action", "refuse"}});
+  to.add(total(&QueryCounters::outside_audited), {{"action", "audit"}});
   to.counters("dns_cookies_total",
               "Number of queries with a DNS cookie, by the result of its check.");
   for (std::size_t check = 0; check < kCookieChecks; ++check)

@@ -276,6 +276,8 @@ void answer_minimal(AnswerContext& context) {
 void answer_nodata(const Decision& decision, AnswerContext& context) {
   write_soa(context, decision.zone, Section::Authority);
   if (decision.is_empty_zone) context.writer.set_extended_error(wire::Ede::Other, decision.why);
+  if (decision.registry_only == RegistryOnlyEffect::Refused)
+    context.writer.set_extended_error(wire::Ede::Blocked, decision.why);
   if (decision.is_unreached)
     context.writer.set_extended_error(wire::Ede::Other, why_of(context.view, decision));
   else if (decision.match.service != nullptr && has_unresolved_names(*decision.match.service))

@@ -7,6 +7,7 @@
 #include "dnsd/answer/cluster_zone.hpp"
 #include "dnsd/answer/local_names.hpp"
 #include "dnsd/answer/locally_served.hpp"
+#include "dnsd/answer/registry_only.hpp"
 #include "dnsd/answer/reverse_zone.hpp"
 #include "dnsd/answer/service_names.hpp"
 #include "dnsd/answer/unreached.hpp"
@@ -375,6 +376,7 @@ bool is_end_of_walk(const View& view, const Asked& asked, std::string_view rest,
     Asked next = asked;
     next.name = name.text();
     next.is_absolute = true;
+    next.registry_only = nullptr;  // such names do not count, refused or not
     next.trace = nullptr;
     if (is_plainly_unknown(view, next, rest)) continue;
     const Decision decision = decide(view, next);
@@ -560,6 +562,9 @@ Decision decide(const View& view, const Asked& asked) {
     if (const auto served = asked.served->decide(view, asked);
         served && !is_fallthrough(view, asked.name))
       decision = *served;
+  if (decision.verdict == Verdict::Forward && view.client().is_registry_only &&
+      asked.registry_only != nullptr) [[unlikely]]
+    asked.registry_only->judge(view, asked, decision);
   if (view.is_exhausted()) [[unlikely]]
     decision = {.verdict = Verdict::Overworked, .why = "the question needs too much work"};
   return decision;

@@ -79,7 +79,17 @@ wire::Rcode rcode_of(Verdict verdict);
 class FoundNames;
 class LocallyServedZones;
 class LocalNames;
+class RegistryOnly;
 struct LocalEntry;
+
+// The effect of REGISTRY_ONLY on a name that no object that the client sees has
+// (registry_only.hpp).
+enum class RegistryOnlyEffect : std::uint8_t {
+  None,       // the name is allowed, or the client's proxy lets all traffic pass
+  Explained,  // forwarded; the client's proxy would drop traffic to what it leads to
+  Audited,    // likewise, and counted
+  Refused,    // not forwarded
+};
 
 // Refers to the name that was asked about, to the snapshot and to its settings; valid as long as
 // these.
@@ -90,6 +100,7 @@ struct Decision {
   // match.service has endpoints, and the networks of all are out of the client's reach: why_of()
   // says more than `why`.
   bool is_unreached = false;
+  RegistryOnlyEffect registry_only = RegistryOnlyEffect::None;
   registry::Match match = {};
   // The labels in front of `base`: "web-0", "_http._tcp"; empty: the name itself.
   std::string_view below = {};
@@ -156,6 +167,8 @@ struct Asked {
   const LocalNames* local = nullptr;
   // Zones that are not forwarded though nobody has declared them; null = none.
   const LocallyServedZones* served = nullptr;
+  // Judges names for clients with REGISTRY_ONLY; null: all may be forwarded.
+  const RegistryOnly* registry_only = nullptr;
   // The prefix of translated addresses (dns64.hpp); null = no DNS64.
   const IpPrefix* dns64 = nullptr;
 };

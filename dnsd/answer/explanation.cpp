@@ -182,7 +182,9 @@ bool would_walk(const View& view, const Decision& decision, std::string_view nam
 // The names that the client may have meant by one that nobody knows.
 void add_near_names(const ExplainRequest& request, const Asked& asked, const Decision& decision,
                     const AliasChain& chain, Explanation& explanation) {
-  if (!chain.empty() || !is_unknown_name(decision) || is_reverse_name(asked.name)) return;
+  const bool is_unknown =
+      is_unknown_name(decision) || decision.registry_only == RegistryOnlyEffect::Refused;
+  if (!chain.empty() || !is_unknown || is_reverse_name(asked.name)) return;
   explanation.near = registry::near_names(request.snapshot, request.client, asked.name,
                                           request.most_names_compared);
 }
@@ -200,6 +202,27 @@ void add_near_lines(const registry::NearNames& near, Audience audience,
                                 near.compared, counted(near.known, "name")));
 }
 
+void add_registry_only(const View& view, const Decision& decision, Explanation& explanation) {
+  if (decision.registry_only == RegistryOnlyEffect::None) return;
+  explanation.facts.push_back(
+      {"REGISTRY_ONLY, by outboundTrafficPolicy of " +
+       outbound_policy_of(view.snapshot(), view.client()) +
+       ": the client's proxy drops traffic to names that no object that the client sees has"});
+}
+
+std::string_view registry_only_text(RegistryOnlyEffect effect) {
+  switch (effect) {
+    case RegistryOnlyEffect::Explained:
+      return "; REGISTRY_ONLY would drop traffic to it";
+    case RegistryOnlyEffect::Audited:
+      return "; REGISTRY_ONLY would drop traffic to it (counted: mesh.registry_only)";
+    case RegistryOnlyEffect::None:
+    case RegistryOnlyEffect::Refused:
+      break;
+  }
+  return {};
+}
+
 void explain_type(const ExplainRequest& request, std::string_view wire_name, Type type,
                   RotationTable& rotation, FoundNames& found, Explanation& explanation) {
   AskedQuestion question;
@@ -212,6 +235,7 @@ void explain_type(const ExplainRequest& request, std::string_view wire_name, Typ
   asked.found = &found;
   asked.local = request.settings.local.get();
   asked.served = request.settings.served.get();
+  asked.registry_only = request.settings.registry_only.get();
   if (request.settings.dns64) asked.dns64 = &*request.settings.dns64;
   registry::Trace trace;
   const bool first = explanation.answers.empty();
@@ -227,6 +251,7 @@ void explain_type(const ExplainRequest& request, std::string_view wire_name, Typ
     add_search(view, asked.name, decision, chain, explanation);
     add_facts(view, trace, decision, chain, explanation);
     add_work(view, decision, explanation);
+    add_registry_only(view, decision, explanation);
     add_near_names(request, asked, decision, chain, explanation);
     if (would_walk(view, decision, asked.name))
       explanation.facts.push_back(
@@ -246,6 +271,7 @@ void explain_type(const ExplainRequest& request, std::string_view wire_name, Typ
       .records = answer_records(request, view, end, decision, type, rotation),
       .cached = {},
       .kernel = chain.empty() ? kernel_entry(request, lower_case(end), type) : std::string()};
+  answer.why += registry_only_text(decision.registry_only);
   if (decision.verdict == Verdict::Forward && is_known_by_other_types(view, asked))
     answer.why +=
         "; NXDOMAIN from there becomes NODATA: the client knows this name or one below it";

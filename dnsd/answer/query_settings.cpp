@@ -68,6 +68,7 @@ QuerySettings QuerySettings::from(const Config& config) {
   settings.timeout = config.upstream.timeout;
   settings.dns64 = config.dns64.prefix;
   settings.served = std::make_shared<const LocallyServedZones>(config.upstream);
+  settings.registry_only = std::make_shared<const RegistryOnly>(config.upstream);
   settings.server_version = "meshdns " MESHDNS_VERSION;
   settings.server_identity = host_name();
   for (const SocketAddress& listen : config.server.listen)

@@ -13,6 +13,7 @@
 
 #include "dnsd/answer/local_names.hpp"
 #include "dnsd/answer/locally_served.hpp"
+#include "dnsd/answer/registry_only.hpp"
 #include "dnsd/config/config.hpp"
 #include "dnsd/config/cookie_secrets.hpp"
 #include "registry/base/ip_address.hpp"
@@ -57,6 +58,8 @@ struct QuerySettings {
   // file.
   std::shared_ptr<const LocalNames> local;
   std::shared_ptr<const LocallyServedZones> served;  // null = none
+  // Null: nothing is refused for REGISTRY_ONLY.
+  std::shared_ptr<const RegistryOnly> registry_only;
 
   // For explanations; empty: nothing is known.  Set by the caller.
   DescribePast past;

@@ -272,6 +272,8 @@ std::vector<std::string> describe_client(const registry::Snapshot& snapshot,
   facts.push_back(
       client.scope ? fmt::format("view: narrowed by {}", place_of(snapshot, client.scope->source()))
                    : "view: all that is exported to it; no Sidecar applies");
+  if (client.is_registry_only)
+    facts.push_back("outbound traffic: REGISTRY_ONLY, by " + outbound_policy_of(snapshot, client));
   facts.push_back(fmt::format("search: {}", fmt::join(client.search, " ")));
   facts.push_back(
       fmt::format("families:{}{}", identity.ipv4 ? " IPv4" : "", identity.ipv6 ? " IPv6" : ""));

@@ -114,6 +114,11 @@ std::string top_text(const std::string& page) {
     out << std::setw(10) << count_in(entry, "times") << "  " << std::left << std::setw(8)
         << name_in(entry, "rcode") << std::right << "  " << name_in(entry, "name");
   });
+  put_list("registryOnly", "     times  REGISTRY_ONLY: name that no visible object has",
+           [&](const Value& entry) {
+             out << std::setw(10) << count_in(entry, "times") << "  " << name_in(entry, "name")
+                 << ", " << name_in(entry, "action");
+           });
   put_list("upstreams", " median ms      90 %      99 %   answers  upstream server",
            [&](const Value& entry) {
              put_times(entry, {"medianMs", "p90Ms", "p99Ms"});

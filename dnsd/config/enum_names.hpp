@@ -63,6 +63,9 @@ MESHDNS_ENUM_NAMES(registry::Visibility, {Public, "PUBLIC"}, {Namespace, "NAMESP
                    {None, "NONE"});
 MESHDNS_ENUM_NAMES(registry::OutboundPolicy, {RegistryOnly, "REGISTRY_ONLY"},
                    {AllowAny, "ALLOW_ANY"});
+MESHDNS_ENUM_NAMES(registry::RegistryOnlyMode, {Explain, "explain"}, {Audit, "audit"},
+                   {Answer, "answer"});
+MESHDNS_ENUM_NAMES(registry::RegistryOnlyRcode, {NxDomain, "nxdomain"}, {Refused, "refused"});
 MESHDNS_ENUM_NAMES(registry::LabelRequirement::Operator, {In, "In"}, {NotIn, "NotIn"},
                    {Exists, "Exists"}, {DoesNotExist, "DoesNotExist"});
 

@@ -459,6 +459,15 @@ Codec<registry::GatewayNameSettings> gateway_names() {
   });
 }
 
+Codec<registry::RegistryOnlySettings> registry_only() {
+  using registry::RegistryOnlySettings;
+  return section<RegistryOnlySettings>({
+      field("mode", &RegistryOnlySettings::mode, enumeration<registry::RegistryOnlyMode>()),
+      field("rcode", &RegistryOnlySettings::rcode, enumeration<registry::RegistryOnlyRcode>()),
+      field("namespaces", &RegistryOnlySettings::namespaces, list(namespace_name())),
+  });
+}
+
 // A setting that Istio's MeshConfig has, too.  Null, and printed as null: the configuration does
 // not set it.
 template <typename V>
@@ -503,6 +512,7 @@ Codec<registry::MeshSettings> mesh() {
                         &SettingOrigins::service_entry_visibility, service_entry_visibility()),
       mesh_config_field("outbound_traffic_policy", &MeshSettings::outbound_policy,
                         &SettingOrigins::outbound_policy, enumeration<registry::OutboundPolicy>()),
+      field("registry_only", &MeshSettings::registry_only, registry_only()),
       field("ttl", &MeshSettings::ttl, ttl()),
       field("authoritative", &MeshSettings::authoritative, enumeration<registry::Authoritative>()),
       field("cluster_set_authoritative", &MeshSettings::cluster_set_authoritative, boolean()),

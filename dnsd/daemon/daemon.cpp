@@ -335,6 +335,7 @@ void Daemon::look_up_servers() {
 
 void Daemon::choose_upstream(const std::vector<SocketAddress>& listening) {
   upstream_.choose(listening);
+  query_settings_.use_links(upstream_.current().link_zones);
   engine_.use(upstream_.current());
 }
 
@@ -354,6 +355,7 @@ void Daemon::apply_upstream() {
   upstream_.follow(addresses_.addresses());
   engine_.use(upstream_.current());
   workers_.reconfigure(upstream_.current(), config_.cache);
+  if (query_settings_.use_links(upstream_.current().link_zones)) apply_query_settings();
 }
 
 void Daemon::apply_query_settings() {

@@ -101,8 +101,15 @@ void QuerySettingsInUse::read_files() {
 void QuerySettingsInUse::renew() {
   settings_ = QuerySettings::from(config_);
   settings_.local = local_names_.names();
+  settings_.registry_only = std::make_shared<const RegistryOnly>(config_.upstream, link_zones_);
   settings_.cookie_secrets = cookie_secrets_.secrets();
   settings_.past = past_;
+}
+
+bool QuerySettingsInUse::use_links(const std::set<std::string>& zones) {
+  if (link_zones_ == zones) return false;
+  link_zones_ = zones;
+  return true;
 }
 
 void QuerySettingsInUse::watch(uv_loop_t* loop, std::function<void()> on_change) {

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "dnsd/answer/local_names.hpp"
@@ -88,6 +89,9 @@ class QuerySettingsInUse {
   void read_files();
   // Makes the settings anew.
   void renew();
+  // For the next renew(): the zones of this machine's links.  True: they are others now, and
+  // renew() is due.
+  bool use_links(const std::set<std::string>& zones);
   // Calls `on_change` when the hosts file has changed and was read again.
   void watch(uv_loop_t* loop, std::function<void()> on_change);
   // Call every second or so.  True: the secrets are others now, and renew() is due.
@@ -102,6 +106,7 @@ class QuerySettingsInUse {
   CookieSecretsInUse cookie_secrets_;
   LocalNamesInUse local_names_;
   DescribePast past_;
+  std::set<std::string> link_zones_;
   QuerySettings settings_;
 };
 

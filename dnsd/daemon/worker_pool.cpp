@@ -217,9 +217,15 @@ LoadHistory::Totals WorkerPool::totals() const {
 }
 
 std::vector<FailingNames::Entry> WorkerPool::failing_names(std::size_t limit) const {
+  return united(limit, [](QueryHandler& handler) { return handler.failing_names().list(); });
+}
+
+template <typename NamesOf>
+std::vector<FailingNames::Entry> WorkerPool::united(std::size_t limit,
+                                                    const NamesOf& names_of) const {
   std::map<std::pair<std::string, wire::Rcode>, std::uint64_t> sums;
   for (const auto& unit : units_)
-    for (auto& entry : unit->handler.failing_names().list())
+    for (auto& entry : names_of(unit->handler))
       sums[{std::move(entry.name), entry.rcode}] += entry.count;
   std::vector<FailingNames::Entry> list;
   for (const auto& [key, count] : sums) list.push_back({key.first, key.second, count});
@@ -241,7 +247,8 @@ FrequentQueries WorkerPool::frequent(std::size_t limit) const {
   std::vector<TopQueries*> workers;
   for (const auto& unit : units_) workers.push_back(&unit->handler.top());
   if (others_top_ != nullptr) workers.push_back(others_top_);
-  return {TopQueries::report(workers, limit, uv_hrtime()), failing_names(limit)};
+  return {TopQueries::report(workers, limit, uv_hrtime()), failing_names(limit),
+          united(limit, [](QueryHandler& handler) { return handler.outside_names().list(); })};
 }
 
 void WorkerPool::fade_failing_names() {

@@ -140,6 +140,9 @@ class WorkerPool {
   void post(const Change& change);
   void avoid_those_that_stand_still(ListenerSet& listeners);
   std::vector<FailingNames::Entry> failing_names(std::size_t limit) const;
+  // `names_of`: those of a handler; the most frequent first, of all workers together.
+  template <typename NamesOf>
+  std::vector<FailingNames::Entry> united(std::size_t limit, const NamesOf& names_of) const;
 
   Log& log_;
   std::vector<std::unique_ptr<Unit>> units_;

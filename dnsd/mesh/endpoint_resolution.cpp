@@ -14,12 +14,14 @@ CacheConfig without_stale_answers(CacheConfig cache) {
   return cache;
 }
 
-// Translated addresses are for clients without IPv4, which a mesh need not be.
+// Translated addresses are for clients without IPv4, which a mesh need not be.  The names of
+// endpoints are the registry's own, whatever a namespace's clients may reach.
 QuerySettings settings_of_engine(QuerySettings settings) {
   settings.allow = AccessList({*IpPrefix::parse("0.0.0.0/0"), *IpPrefix::parse("::/0")});
   settings.rate_limit = {};
   settings.cookie_secrets.reset();
   settings.dns64.reset();
+  settings.registry_only.reset();
   return settings;
 }
 

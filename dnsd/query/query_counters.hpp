@@ -62,7 +62,9 @@ struct alignas(64) QueryCounters {
   Counter waiting;     // a gauge: queries that wait for a set's first addresses or an upstream
   Counter rejected_waiting;  // too many waited already: SERVFAIL
   Counter overworked;        // given up since one query wanted too much work: SERVFAIL
-  Counter limited_dropped;   // over the client's rate limit: no answer
+  Counter outside_refused;   // REGISTRY_ONLY: of names that no visible object has
+  Counter outside_audited;
+  Counter limited_dropped;  // over the client's rate limit: no answer
   Counter limited_truncated;
   Counter cookies[kCookieChecks];  // of queries, where cookies are answered
 };

@@ -58,6 +58,7 @@ bool is_local(Verdict verdict) {
 }
 
 AnswerSource source_of(const Decision& decision) {
+  if (decision.registry_only == RegistryOnlyEffect::Refused) return AnswerSource::Refused;
   if (is_local(decision.verdict)) return AnswerSource::Local;
   if (is_failure(decision.verdict)) return AnswerSource::Failed;
   if (decision.match) return AnswerSource::Registry;
@@ -287,6 +288,13 @@ std::size_t QueryHandler::resolve(QueryState& state, const View& view, Buffer bu
     if (at_question && !(forwarded && state.chain.empty())) state.authoritative = true;
 
     if (!parts_.asker) begin_walk(state, view, decision);
+    if (decision.registry_only >= RegistryOnlyEffect::Audited) [[unlikely]] {
+      note_outside(state, decision);
+      if (!forwarded && state.walk.is_active()) {
+        walk_on(state, view);
+        continue;
+      }
+    }
     if (decision.verdict == Verdict::NxDomain && state.walk.is_active()) {
       walk_on(state, view);
       continue;
@@ -432,6 +440,7 @@ Asked QueryHandler::asked(const QueryState& state, std::span<char> odd_name) con
   asked.server_addresses = server_addresses(*state.reply_to);
   asked.local = settings_.local.get();
   asked.served = settings_.served.get();
+  asked.registry_only = settings_.registry_only.get();
   asked.is_walking = state.walk.is_active();
   if (settings_.dns64) asked.dns64 = &*settings_.dns64;
   asked.is_absolute = parts_.asker != nullptr;

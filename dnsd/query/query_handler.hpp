@@ -111,6 +111,8 @@ class QueryHandler final : public QuerySink {
   // Any thread.
   const QueryCounters& counters() const { return counters_; }
   FailingNames& failing_names() { return failing_names_; }
+  // The names that REGISTRY_ONLY refuses or would refuse, since the start.
+  const FailingNames& outside_names() const { return outside_names_; }
   TopQueries& top() { return top_; }
   // One of the clients that have been over their rate limit since the last call.
   std::optional<IpAddress> take_limited() { return limiter_.take_limited(); }
@@ -213,12 +215,14 @@ class QueryHandler final : public QuerySink {
   void count_duration(std::uint64_t nanoseconds, std::uint64_t queries);
   void note_query(const QueryState& state, wire::ParseOutcome outcome);
   void note_refused(const QueryState& state, TopQueries::Refusal refusal);
+  void note_outside(const QueryState& state, const Decision& decision);
   void log(const QueryState& state, Buffer reply, wire::Rcode rcode, std::size_t size) const;
 
   QueryHandlerParts parts_;
   QuerySettings settings_;
   QueryCounters counters_;
   FailingNames failing_names_;
+  FailingNames outside_names_;
   TopQueries top_;
   RateLimiter limiter_;
   HeldQueries held_{kMaxWaiting, kMaxWaitingPerClient};

@@ -170,6 +170,13 @@ void QueryHandler::note_refused(const QueryState& state, TopQueries::Refusal ref
   top_.note_refused(state.reply_to->client.address, refusal, batch_started_ns_);
 }
 
+void QueryHandler::note_outside(const QueryState& state, const Decision& decision) {
+  const bool is_refused = decision.registry_only == RegistryOnlyEffect::Refused;
+  (is_refused ? counters_.outside_refused : counters_.outside_audited).add();
+  const std::string_view name = state.chain.empty() ? state.query->qname() : state.chain.last();
+  outside_names_.note(name, is_refused ? rcode_of(decision.verdict) : Rcode::NoError);
+}
+
 void QueryHandler::log(const QueryState& state, Buffer reply, Rcode rcode, std::size_t size) const {
   const wire::QueryMessage& query = *state.query;
   // The reply repeats the question as it was asked.

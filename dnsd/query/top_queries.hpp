@@ -191,8 +191,8 @@ class HeavyHitters {
   std::array<std::uint16_t, CellCount> placed_{};  // number of keys of each cell that have a place
 };
 
-// The names that most often get no answer, of one worker: a fixed number of them, whatever clients
-// ask.
+// The names that most often get no answer, or that REGISTRY_ONLY is about, of one worker: a fixed
+// number of them, whatever clients ask.
 class FailingNames {
  public:
   static constexpr std::size_t kPlaces = 64;

@@ -68,6 +68,21 @@ struct GatewayNameSettings {
   friend bool operator==(const GatewayNameSettings&, const GatewayNameSettings&) = default;
 };
 
+// The answers to clients whose proxies drop traffic to what they do not see, for names that no
+// object that they see has (mesh.registry_only).
+enum class RegistryOnlyMode : std::uint8_t {
+  Explain,  // those of all others; explanations name the policy
+  Audit,    // likewise, and the names are counted and listed
+  Answer,   // the names are refused
+};
+enum class RegistryOnlyRcode : std::uint8_t { NxDomain, Refused };
+struct RegistryOnlySettings {
+  RegistryOnlyMode mode = RegistryOnlyMode::Explain;
+  RegistryOnlyRcode rcode = RegistryOnlyRcode::NxDomain;
+  std::vector<std::string> namespaces;  // of clients; empty = all
+  friend bool operator==(const RegistryOnlySettings&, const RegistryOnlySettings&) = default;
+};
+
 struct MeshSettings {
   std::string cluster_domain = "cluster.local";  // canonical
   std::string root_namespace = "istio-system";
@@ -80,6 +95,7 @@ struct MeshSettings {
   ExportTo default_export_to = {"*"};
   ServiceEntryVisibility service_entry_visibility;
   OutboundPolicy outbound_policy = OutboundPolicy::AllowAny;  // of Sidecars that have none
+  RegistryOnlySettings registry_only;
   TtlSettings ttl;
   Authoritative authoritative = Authoritative::Auto;
   bool cluster_set_authoritative = false;  // for clusterset.local

@@ -118,6 +118,23 @@ TEST(LoadTest, NotesTheSettingsThatMeshConfigDoesNotChange) {
   EXPECT_THAT(changed_sections(none, some), ElementsAre("mesh"));
 }
 
+TEST(LoadTest, ReadsWhatRegistryOnlyDoes) {
+  using registry::RegistryOnlyMode;
+  using registry::RegistryOnlyRcode;
+  EXPECT_EQ(Config().mesh.registry_only.mode, RegistryOnlyMode::Explain);
+  const Config config =
+      good("mesh: { registry_only: { mode: answer, rcode: refused, namespaces: [shop] } }");
+  EXPECT_EQ(config.mesh.registry_only,
+            (registry::RegistryOnlySettings{
+                RegistryOnlyMode::Answer, RegistryOnlyRcode::Refused, {"shop"}}));
+  EXPECT_EQ(good(to_json(config)), config);
+  for (const char* const bad :
+       {"mode: deny", "rcode: servfail", "namespaces: [Shop]", "modes: audit"})
+    EXPECT_FALSE(
+        parse_config(std::string("mesh: { registry_only: { ") + bad + " } }", "m.yaml").valid())
+        << bad;
+}
+
 TEST(LoadTest, TakesTheConfigMapOfARevision) {
   for (const char* const name : {"istio-system/istio", "mesh/istio-1-30", "\"\""})
     good(std::string("mesh: { istio_config_map: ") + name + " }");
