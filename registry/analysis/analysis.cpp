@@ -37,6 +37,10 @@ constexpr std::array<KindRow, kFindingKinds> kKindRows = {{
     {FindingKind::NetworkWithoutGateway, "network-without-gateway",
      "A network with endpoints has no gateway."},
     {FindingKind::PortWithoutUse, "port-without-use", "A port applies to no service."},
+    {FindingKind::RouteToHiddenHost, "route-to-hidden-host",
+     "A VirtualService routes to a host that exportTo hides."},
+    {FindingKind::RouteToUnknownHost, "route-to-unknown-host",
+     "A VirtualService routes to a host that no service has."},
     {FindingKind::SelectorSelectsNobody, "selector-selects-nobody",
      "A selector selects no workload."},
     {FindingKind::ServiceNameSquatted, "service-name-squatted",
@@ -127,11 +131,14 @@ class Run {
 
   void judge_object(const StoredResource& stored) {
     const Kind kind = stored.kind();
-    if (kind != Kind::ServiceEntry && kind != Kind::Service && kind != Kind::Sidecar) return;
+    if (kind != Kind::ServiceEntry && kind != Kind::Service && kind != Kind::Sidecar &&
+        kind != Kind::VirtualService)
+      return;
     const Resource resource = stored.decode();
     if (const auto* entry = std::get_if<ServiceEntry>(&resource)) judge({stored, *entry});
     if (const auto* service = std::get_if<KubeService>(&resource)) judge({stored, *service});
     if (const auto* sidecar = std::get_if<Sidecar>(&resource)) judge({stored, *sidecar});
+    if (const auto* service = std::get_if<VirtualService>(&resource)) judge({stored, *service});
   }
 
   void judge(Judged<ServiceEntry> entry) {
@@ -156,6 +163,11 @@ class Run {
     judge_sidecar_hosts(mesh_, sidecar, findings_);
     sidecars_.add(sidecar);
     selectors_.add(sidecar);
+  }
+
+  void judge(Judged<VirtualService> service) {
+    judge_routes(mesh_, service, findings_);
+    judge_export_names(mesh_, service.stored, service.object.export_to, "spec.exportTo", findings_);
   }
 
   void judge_workload(const StoredResource& stored) {

@@ -33,6 +33,8 @@ enum class FindingKind : std::uint8_t {
   NearFailingName,
   NetworkWithoutGateway,
   PortWithoutUse,
+  RouteToHiddenHost,
+  RouteToUnknownHost,
   SelectorSelectsNobody,
   ServiceNameSquatted,
   SidecarHostHidden,
@@ -45,7 +47,7 @@ enum class FindingKind : std::uint8_t {
   TooMuchWork,
   VipOfTwoHosts,
 };
-inline constexpr std::size_t kFindingKinds = 23;
+inline constexpr std::size_t kFindingKinds = 25;
 
 // Never changes for a kind: "host-claimed-twice".
 std::string_view id_of(FindingKind kind);

@@ -152,12 +152,9 @@ void judge_entry(const MeshObjects& mesh, Judged<ServiceEntry> entry, MeshFindin
   judge_dynamic_dns(mesh, entry, out);
 }
 
-void judge_exports(const MeshObjects& mesh, const StoredResource& stored, const ExportTo& declared,
-                   std::string_view field, MeshFindings& out) {
-  if (declared.empty()) return;
-  const std::string_view own = stored.ns();
+void judge_export_names(const MeshObjects& mesh, const StoredResource& stored,
+                        const ExportTo& declared, std::string_view field, MeshFindings& out) {
   const auto is_word = [](std::string_view to) { return to == "." || to == "*" || to == "~"; };
-  std::string known;
   for (std::size_t i = 0; i < declared.size(); ++i) {
     const std::string& to = declared[i];
     if (is_word(to)) continue;
@@ -172,16 +169,22 @@ void judge_exports(const MeshObjects& mesh, const StoredResource& stored, const 
                   : "none of the objects that were read is in the namespace " + in_quotes(to)) +
                  guess + "; nobody sees the object because of this element"});
   }
+}
+
+void judge_exports(const MeshObjects& mesh, const StoredResource& stored, const ExportTo& declared,
+                   std::string_view field, MeshFindings& out) {
+  if (declared.empty()) return;
+  judge_export_names(mesh, stored, declared, field, out);
+  const std::string_view own = stored.ns();
   const ExportTo effective = effective_exports(declared, own, mesh.settings());
   if (exports_include(effective, own) || declared.front() == "~") return;
+  std::string known;
   for (std::size_t i = 0; i < std::min(effective.size(), kExportsShown); ++i)
     known += (i == 0 ? "" : ", ") + effective[i];
   if (effective.size() > kExportsShown) known += ", ...";
-  // A namespace that holds the entries of others has no clients.
-  const bool has_clients = mesh.has(Kind::Pod, own) || mesh.has(Kind::WorkloadEntry, own) ||
-                           mesh.has_real_service(own) || mesh.has(Kind::Sidecar, own);
-  out.add({FindingKind::HiddenFromOwnNamespace, has_clients ? Weight::Warning : Weight::Note,
-           mesh.place_of(stored), std::string(field),
+  out.add({FindingKind::HiddenFromOwnNamespace,
+           mesh.has_clients(own) ? Weight::Warning : Weight::Note, mesh.place_of(stored),
+           std::string(field),
            "is visible in " + known + " only, and not to clients of its own namespace " +
                std::string(own) + "; add \".\""});
 }

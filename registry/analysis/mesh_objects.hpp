@@ -44,6 +44,11 @@ class MeshObjects {
   bool has(Kind kind) const;
   // Returns whether a Service is in the namespace that is no alias.
   bool has_real_service(std::string_view ns) const;
+  // A namespace that holds the objects of others has no clients.
+  bool has_clients(std::string_view ns) const {
+    return has(Kind::Pod, ns) || has(Kind::WorkloadEntry, ns) || has_real_service(ns) ||
+           has(Kind::Sidecar, ns);
+  }
 
   // The Service of that name, also one that has no address yet; null if there is none.
   const StoredResource* find_service(std::string_view ns, std::string_view name,

@@ -29,6 +29,9 @@ struct Judged {
 void judge_entry(const MeshObjects& mesh, Judged<ServiceEntry> entry, MeshFindings& out);
 void judge_exports(const MeshObjects& mesh, const StoredResource& stored, const ExportTo& declared,
                    std::string_view field, MeshFindings& out);
+// The part of judge_exports() that judges the namespaces of the list.
+void judge_export_names(const MeshObjects& mesh, const StoredResource& stored,
+                        const ExportTo& declared, std::string_view field, MeshFindings& out);
 
 // ExternalName Services, and endpoints that are names of the mesh.
 void judge_alias(const MeshObjects& mesh, Judged<KubeService> service, MeshFindings& out);
@@ -40,6 +43,10 @@ void judge_host(const MeshObjects& mesh, const HostEntry& host, MeshFindings& ou
 void judge_short_names(const MeshObjects& mesh, Judged<ServiceEntry> entry, MeshFindings& out);
 
 void judge_sidecar_hosts(const MeshObjects& mesh, Judged<Sidecar> sidecar, MeshFindings& out);
+
+// The destinations of a VirtualService.  Whether a host is theirs depends on exportTo alone, as in
+// the mesh: a Sidecar imports the destinations of the routes that it imports.
+void judge_routes(const MeshObjects& mesh, Judged<VirtualService> service, MeshFindings& out);
 
 // The Sidecars without a selector.
 class NamespaceSidecars {

@@ -566,6 +566,9 @@ class Matcher {
                                          .port = connection_.port,
                                          .service = match_.host,
                                          .requested = without_port(name)});
+    for (const RouteMatched& route : match_.routes)
+      for (const std::string& text : route.notes)
+        if (std::ranges::find(match_.notes, text) == match_.notes.end()) note(text);
   }
 
   const View& view_;

@@ -26,6 +26,8 @@ struct RouteQuestion {
 struct RouteMatched {
   StoredRef virtual_service;
   std::string text;  // `http route 2 "v2": to reviews.shop.svc.cluster.local subset v2, if ...`
+  // A sentence for each destination that is an alias, or of which the proxy has no cluster.
+  std::vector<std::string> notes;
 };
 
 // In the order in which the proxy tries them, up to the first without conditions, and at most

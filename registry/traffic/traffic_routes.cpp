@@ -65,10 +65,8 @@ class RouteMatcher {
   enum class Outcome : std::uint8_t { None, Conditional, Certain };
 
   std::string full_name(std::string_view host, std::string_view ns) const {
-    std::string name(host);
-    if (name != "*" && name.find('.') == std::string::npos)
-      name += "." + std::string(ns) + ".svc." + view_.settings().cluster_domain;
-    return name;
+    if (host == "*" || host.find('.') != std::string_view::npos) return std::string(host);
+    return service_host(host, ns, view_.settings().cluster_domain);
   }
 
   std::string_view client_ns() const {
@@ -219,8 +217,96 @@ class RouteMatcher {
     return text.empty() ? "without a destination" : text;
   }
 
-  void add(const Routing& routing, std::string text) {
-    found_.push_back({routing.stored, std::move(text)});
+  // --- the services behind the destinations
+
+  struct Destination {
+    bool has_cluster = false;  // the client's proxy has one for the host
+    std::string_view alias;    // of an ExternalName
+  };
+
+  // Only exportTo hides a destination: a Sidecar imports those of the routes that it imports.
+  Destination destination(std::string_view host) const {
+    const Snapshot& snapshot = view_.snapshot();
+    const HostEntry* const entry =
+        host.starts_with("*.") ? snapshot.find_wildcard(host.substr(2)) : snapshot.find_host(host);
+    if (entry == nullptr) return {.has_cluster = may_be_unread(host), .alias = {}};
+    const Symbol* const own = view_.client().ns.get();
+    const ServiceRecord* found = nullptr;
+    bool is_unused = false;
+    for (const ServiceRecord* record : entry->records()) {
+      if (record->placeholder) {
+        is_unused |= has_claim(*record);
+        continue;
+      }
+      const ServiceRecord* const part = exported_part(*record);
+      if (part != nullptr && (found == nullptr || record->ns.get() == own)) found = part;
+    }
+    if (found == nullptr) return {.has_cluster = is_unused, .alias = {}};
+    return {.has_cluster = true, .alias = found->alias()};
+  }
+
+  // Returns whether objects that were not read may have the host: files often have no Services.
+  bool may_be_unread(std::string_view host) const {
+    if (!view_.settings().namespaces.empty()) return true;
+    const std::string zone = "svc." + view_.settings().cluster_domain;
+    if (view_.snapshot().sources.authoritative || !is_below(host, zone)) return false;
+    std::string_view ns = host;
+    for (auto name = parent_of(host); name.size() > zone.size(); name = parent_of(name)) ns = name;
+    return view_.snapshot().find_non_terminal(ns) == nullptr;
+  }
+
+  // The first part of a namespace's service that is exported to the client; null: none is.
+  const ServiceRecord* exported_part(const ServiceRecord& record) const {
+    const Symbol* const own = view_.client().ns.get();
+    if (record.parts() == nullptr) return record.is_exported_to(own) ? &record : nullptr;
+    const auto parts = record.parts()->all();
+    const auto part =
+        std::ranges::find_if(parts, [&](const auto& each) { return each->is_exported_to(own); });
+    return part == parts.end() ? nullptr : part->get();
+  }
+
+  // A Service without an address yet, or an entry whose claim meshdns refuses: the mesh has both.
+  static bool has_claim(const ServiceRecord& record) {
+    bool found = false;
+    record.for_each_source([&](const StoredRef& source) {
+      found |= source->kind() == Kind::Service || source->kind() == Kind::ServiceEntry;
+    });
+    return found;
+  }
+
+  std::string failure_of(const std::string& host, const std::string& why) const {
+    return "the route to " + printable(host, kMaxHostLength) + " fails: " + why +
+           (asked_.layer == RouteLayer::Http ? ", and requests get status 503"
+                                             : ", and connections are closed");
+  }
+
+  // Empty: the destination is a service of that name.
+  std::string note_of(const std::string& host) const {
+    const Destination first = destination(host);
+    if (!first.has_cluster) return failure_of(host, "the client sees no service with this host");
+    if (first.alias.empty()) return {};
+    const std::string target = printable(first.alias, kMaxHostLength);
+    const Destination next = destination(first.alias);
+    if (!next.has_cluster)
+      return failure_of(host, "it is an ExternalName of " + target +
+                                  ", and the client sees no service with that host");
+    if (!next.alias.empty())
+      return failure_of(host, "it is an ExternalName of " + target +
+                                  ", which is one, too; proxies follow one alone");
+    return "the route to " + host + ", an ExternalName, leads to " + target;
+  }
+
+  std::vector<std::string> notes_of(const TrafficRoute& route, std::string_view ns) const {
+    std::vector<std::string> notes;
+    if (!route.action.empty()) return notes;
+    for (std::size_t i = 0; i < std::min(route.targets.size(), kMaxTargetsNamed); ++i)
+      if (std::string note = note_of(full_name(route.targets[i].host, ns)); !note.empty())
+        notes.push_back(std::move(note));
+    return notes;
+  }
+
+  void add(const Routing& routing, std::string text, std::vector<std::string> notes = {}) {
+    found_.push_back({routing.stored, std::move(text), std::move(notes)});
   }
 
   void add(const Routing& routing, const TrafficRoute& route, const Condition& condition) {
@@ -229,7 +315,7 @@ class RouteMatcher {
     if (!route.name.empty()) text += " " + in_quotes(route.name);
     text += ": " + describe_targets(route, routing.service.meta.ns);
     if (!condition.text.empty()) text += ", if " + condition.text;
-    add(routing, std::move(text));
+    add(routing, std::move(text), notes_of(route, routing.service.meta.ns));
   }
 
   Outcome add_routes_of(const Routing& routing) {

@@ -306,6 +306,8 @@ def test_explain_says_which_service_a_connection_is_taken_for(workspace):
     routed = run_tool("explain", "--config", path, "--connect", "10.0.0.7:443").stdout
     assert re.search(r"virtual service: VirtualService shop/api \(.*routes.yaml:\d+\), tcp route 1: to other.example.org "
                      "port 8443", routed), routed
+    assert ("note: the route to other.example.org fails: the client sees no service with this host, and connections are closed"
+            in routed), routed
     outside = run_tool("explain", "--config", path, "--connect", "192.0.2.77:7")
     assert "passthrough" in outside.stdout, outside
     workspace.write("mesh.yaml", {"kind": "ConfigMap", "metadata": {"name": "istio", "namespace": "istio-system"},

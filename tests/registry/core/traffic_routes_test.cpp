@@ -5,6 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <random>
+
+#include "registry/analysis/analysis.hpp"
 #include "tests/registry/core/fixture.hpp"
 
 namespace meshdns::registry {
@@ -41,15 +45,29 @@ class TrafficRoutesTest : public testing::Test {
     const auto snapshot = registry_.registry().current();
     const View view(*snapshot, *snapshot->default_client);
     std::vector<std::string> lines;
-    for (const RouteMatched& route :
-         match_traffic(view, {*IpAddress::parse(address), port, std::move(sni), std::move(host)})
-             .routes)
+    const TrafficMatch match =
+        match_traffic(view, {*IpAddress::parse(address), port, std::move(sni), std::move(host)});
+    notes_ = match.notes;
+    for (const RouteMatched& route : match.routes)
       lines.push_back(std::string(route.virtual_service->ns()) + "/" +
                       std::string(route.virtual_service->name()) + " " + route.text);
     return lines;
   }
 
+  // Returns the notes about the destination of a route for the connection.
+  std::vector<std::string> notes_about(std::string_view destination, std::uint16_t port = 80) {
+    add("to", "{ hosts: [reviews], http: [{ route: [{ destination: { host: \"" +
+                  std::string(destination) +
+                  "\" } }] }], tcp: [{ route: [{ destination: { host: \"" +
+                  std::string(destination) + "\" } }] }] }");
+    EXPECT_EQ(routes("10.96.0.1", port).size(), 1U);
+    std::erase_if(notes_,
+                  [](const std::string& note) { return !note.starts_with("the route to "); });
+    return notes_;
+  }
+
   TestRegistry registry_;
+  std::vector<std::string> notes_;
 };
 
 constexpr std::string_view kToReviews = "to reviews.shop.svc.cluster.local";
@@ -205,6 +223,207 @@ TEST_F(TrafficRoutesTest, WhatCannotBeReadIsLeftOut) {
               ElementsAre("shop/odder http route 1: " + std::string(kToReviews)));
   registry_.remove({Kind::VirtualService, "", "shop", "odder"});
   EXPECT_THAT(routes("10.96.0.1", 80), IsEmpty());
+}
+
+constexpr std::string_view kDestinations = R"(
+Service shop/alias
+spec: { type: ExternalName, externalName: reviews.shop.svc.cluster.local }
+Service shop/second
+spec: { type: ExternalName, externalName: alias.shop.svc.cluster.local }
+Service shop/outside
+spec: { type: ExternalName, externalName: www.example.org }
+Service shop/to-hidden
+spec: { type: ExternalName, externalName: hidden.bank.svc.cluster.local }
+Service bank/hidden {annotations: { networking.istio.io/exportTo: "." }}
+spec: { clusterIP: 10.96.0.9, ports: [{ port: 80, name: http }] }
+Service shop/starting
+spec: { ports: [{ port: 80, name: http }] }
+)";
+
+TEST_F(TrafficRoutesTest, AnAliasLeadsToItsTarget) {
+  registry_.load(kDestinations);
+  EXPECT_THAT(notes_about("reviews"), IsEmpty());
+  EXPECT_THAT(notes_about("*.wikipedia.org"), IsEmpty());
+  EXPECT_THAT(notes_about("starting"), IsEmpty()) << "it has no address yet";
+  EXPECT_THAT(notes_about("web.elsewhere.svc.cluster.local"), IsEmpty())
+      << "no Service of that namespace was read";
+  EXPECT_THAT(notes_about("alias"), ElementsAre("the route to alias.shop.svc.cluster.local, an "
+                                                "ExternalName, leads to "
+                                                "reviews.shop.svc.cluster.local"));
+}
+
+TEST_F(TrafficRoutesTest, ARouteToWhatTheClientDoesNotSeeFails) {
+  registry_.load(kDestinations);
+  const auto fails = [](const std::string& host, const std::string& why) {
+    return ElementsAre("the route to " + host + " fails: " + why + ", and requests get status 503");
+  };
+  for (const char* host : {"ratings.shop.svc.cluster.local", "reviews.shop", "de.wikipedia.org",
+                           "hidden.bank.svc.cluster.local", "x.reviews.shop.svc.cluster.local"})
+    EXPECT_THAT(notes_about(host), fails(host, "the client sees no service with this host"));
+  const std::string zone = ".shop.svc.cluster.local";
+  EXPECT_THAT(notes_about("to-hidden"),
+              fails("to-hidden" + zone,
+                    "it is an ExternalName of hidden.bank.svc.cluster.local, and the client sees "
+                    "no service with that host"));
+  EXPECT_THAT(notes_about("outside"),
+              fails("outside" + zone,
+                    "it is an ExternalName of www.example.org, and the client "
+                    "sees no service with that host"));
+  EXPECT_THAT(notes_about("second"),
+              fails("second" + zone, "it is an ExternalName of alias" + zone +
+                                         ", which is one, too; proxies follow one alone"));
+  EXPECT_THAT(notes_about("ratings", 90),
+              ElementsAre("the route to ratings" + zone +
+                          " fails: the client sees no service with this host, and connections "
+                          "are closed"));
+  registry_.be_in("bank");
+  EXPECT_THAT(notes_about("hidden.bank.svc.cluster.local"), IsEmpty());
+}
+
+TEST_F(TrafficRoutesTest, ASidecarDoesNotHideDestinations) {
+  registry_.load(
+      "Service bank/web\nspec: { clusterIP: 10.96.0.8, ports: [{ port: 80, name: http }] }\n"
+      "Sidecar shop/s\nspec: { egress: [{ hosts: [\"./*\"] }] }\n");
+  EXPECT_EQ(registry_.ask("web.bank.svc.cluster.local"), "none");
+  EXPECT_THAT(notes_about("web.bank.svc.cluster.local"), IsEmpty());
+}
+
+TEST_F(TrafficRoutesTest, OneNoteForADestinationOfSeveralRoutes) {
+  add("two", R"({ hosts: [reviews], http: [
+    { match: [{ uri: { prefix: /a } }], route: [{ destination: { host: none } }, { destination: { host: none } }] },
+    { route: [{ destination: { host: none } }] }] })");
+  EXPECT_EQ(routes("10.96.0.1", 80).size(), 2U);
+  EXPECT_EQ(std::ranges::count_if(
+                notes_, [](const std::string& note) { return note.starts_with("the route to "); }),
+            1);
+}
+
+// A service of a random world, as plain as the rules are.
+struct DrawnService {
+  std::string host;
+  std::string ns;
+  std::string export_to;  // "*", ".", "~" or a namespace
+  bool is_kubernetes = false;
+  std::string alias;  // of an ExternalName
+
+  bool is_seen_from(std::string_view client) const {
+    return export_to == "*" || (export_to == "." ? ns == client : export_to == client);
+  }
+};
+
+class DrawnServices {
+ public:
+  explicit DrawnServices(std::uint64_t seed) : random_(seed) {
+    for (const char* ns : {"shop", "bank"})
+      for (const char* name : {"a", "b", "c"})
+        if (below(3) != 0) add_kubernetes(name, ns);
+    manifest_ += "Service bank/other\nspec: { clusterIP: 10.97.1.1, ports: [{ port: 80 }] }\n";
+    for (std::size_t i = below(6); i > 0; --i)
+      add_entry(
+          "e" + std::to_string(i),
+          {any({"a.example.org", "b.example.org", "*.example.org", "a.shop.svc.cluster.local"}),
+           any({"shop", "bank", "web"}), any({"*", ".", "~", "shop", "web"})});
+  }
+
+  // "ok", "alias", or "fails".
+  std::string outcome(std::string_view client, std::string_view host) const {
+    const DrawnService* const first = chosen(client, host);
+    if (first == nullptr) return "fails";
+    if (first->alias.empty()) return "ok";
+    const DrawnService* const next = chosen(client, first->alias);
+    return next != nullptr && next->alias.empty() ? "alias" : "fails";
+  }
+
+  std::string any(std::initializer_list<std::string> all) { return all.begin()[below(all.size())]; }
+  const std::string& manifest() const { return manifest_; }
+
+ private:
+  std::size_t below(std::size_t limit) { return random_() % limit; }
+
+  void add_kubernetes(const std::string& name, const std::string& ns) {
+    DrawnService service{
+        name + "." + ns + ".svc.cluster.local", ns, any({"*", "*", ".", "~", "web"}), true, {}};
+    if (below(2) == 0)
+      service.alias = any({"a.shop.svc.cluster.local", "b.bank.svc.cluster.local",
+                           "c.shop.svc.cluster.local", "a.example.org"});
+    if (service.alias == service.host) service.alias = "x.example.org";
+    manifest_ += "Service " + ns + "/" + name +
+                 " {annotations: { networking.istio.io/exportTo: \"" + service.export_to +
+                 "\" }}\nspec: ";
+    manifest_ += service.alias.empty()
+                     ? "{ clusterIP: 10.97.0." + std::to_string(services_.size() + 1)
+                     : "{ type: ExternalName, externalName: " + service.alias;
+    manifest_ += ", ports: [{ port: 80, name: http }] }\n";
+    services_.push_back(std::move(service));
+  }
+
+  void add_entry(const std::string& name, const DrawnService& service) {
+    manifest_ += "ServiceEntry " + service.ns + "/" + name + "\nspec: { hosts: [\"" + service.host +
+                 "\"], exportTo: [\"" + service.export_to +
+                 "\"], ports: [{ number: 80, name: http, protocol: HTTP }], resolution: NONE }\n";
+    services_.push_back(service);
+  }
+
+  // The one of the client's namespace, else a Kubernetes Service, which also comes first in its
+  // namespace.
+  const DrawnService* chosen(std::string_view client, std::string_view host) const {
+    const DrawnService* best = nullptr;
+    int best_rank = 0;
+    for (const DrawnService& each : services_) {
+      if (each.host != host || !each.is_seen_from(client)) continue;
+      const int rank = (each.ns == client ? 3 : 1) + (each.is_kubernetes ? 1 : 0);
+      if (rank > best_rank) best = &each;
+      best_rank = std::max(rank, best_rank);
+    }
+    return best;
+  }
+
+  std::mt19937_64 random_;
+  std::vector<DrawnService> services_;
+  std::string manifest_;
+};
+
+// A finding says that a route fails for all clients: for none of them may it lead anywhere.
+TEST_F(TrafficRoutesTest, DestinationsAreThoseOfAPlainModel) {
+  const std::string zone = ".svc.cluster.local";
+  std::map<std::string, int> outcomes;
+  int findings = 0;
+  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+    DrawnServices drawn(seed);
+    registry_.load(drawn.manifest());
+    for (int i = 0; i < 6; ++i) {
+      const std::string written =
+          drawn.any({"a", "b", "c", "a.shop" + zone, "b.bank" + zone, "c.bank" + zone,
+                     "a.example.org", "x.example.org", "*.example.org", "a.shop"});
+      const std::string host =
+          written.find('.') == std::string::npos ? written + ".shop" + zone : written;
+      bool fails_for_all = true;
+      for (const std::string client : {"shop", "bank", "web", "other"}) {
+        registry_.be_in(client);
+        const auto notes = notes_about(written);
+        const std::string outcome = notes.empty()                                         ? "ok"
+                                    : notes.front().find(" fails: ") != std::string::npos ? "fails"
+                                                                                          : "alias";
+        EXPECT_EQ(outcome, drawn.outcome(client, host))
+            << client << " to " << written << ", seed " << seed << "\n"
+            << drawn.manifest();
+        fails_for_all &= outcome == "fails";
+        ++outcomes[outcome];
+      }
+      const auto report = analyse(registry_.snapshot());
+      const bool is_found = std::ranges::any_of(report.findings, [](const MeshFinding& finding) {
+        return finding.kind == FindingKind::RouteToUnknownHost ||
+               finding.kind == FindingKind::RouteToHiddenHost;
+      });
+      EXPECT_TRUE(fails_for_all || !is_found) << written << ", seed " << seed << "\n"
+                                              << drawn.manifest();
+      findings += is_found ? 1 : 0;
+    }
+    if (HasFailure()) return;
+    for (const Resource& resource : parse(drawn.manifest())) registry_.remove(key_of(resource));
+  }
+  for (const char* outcome : {"ok", "alias", "fails"}) EXPECT_GT(outcomes[outcome], 50) << outcome;
+  EXPECT_GT(findings, 50);
 }
 
 TEST_F(TrafficRoutesTest, AVirtualServiceChangesNoHost) {
