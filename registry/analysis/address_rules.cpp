@@ -3,6 +3,7 @@
 
 #include "registry/analysis/rules.hpp"
 #include "registry/base/each_once.hpp"
+#include "registry/base/printable.hpp"
 #include "registry/manifest/validate.hpp"
 
 namespace meshdns::registry {
@@ -92,6 +93,49 @@ void compare(const MeshObjects& mesh, const IpAddress& address, Judged<Resource>
            mesh.place_of(first.stored)});
 }
 
+// Proxies tell the connections to such a port apart by their address alone.
+bool is_plain(const ServicePort& port) {
+  const ProtocolClass kind = protocol_class(port.protocol);
+  return kind == ProtocolClass::Tcp || kind == ProtocolClass::Unset;
+}
+
+enum class Allocation : std::uint8_t { Known, Possible, None };
+
+// Returns whether all hosts of the entry get virtual addresses, as far as that is known: istiod
+// allocates them for objects of the API, and `meshdnsd check` reads files and allocates none.
+Allocation allocation_of(const MeshObjects& mesh, const ServiceEntry& entry) {
+  auto result = Allocation::Known;
+  for (const std::string& host : entry.hosts) {
+    const HostEntry* const found = mesh.find_exact(host);
+    const ServiceRecord* const record =
+        found == nullptr ? nullptr : MeshObjects::record_of(*found, entry.meta.ns);
+    if (record != nullptr && record->answer == AnswerKind::Vips) continue;
+    if (!wants_vip(entry, host)) return Allocation::None;
+    if (mesh.settings().auto_allocate == AutoAllocate::Off) result = Allocation::Possible;
+  }
+  return result;
+}
+
+void compare_ports(const MeshObjects& mesh, std::uint16_t number, Judged<ServiceEntry> older,
+                   Judged<ServiceEntry> younger, MeshFindings& out) {
+  const auto& ports = younger.object.ports;
+  const auto at = std::ranges::find(ports, number, &ServicePort::number);
+  // With NONE, connections of both go where they were meant to go.
+  const bool is_harmless =
+      older.object.resolution == Resolution::None && younger.object.resolution == Resolution::None;
+  const bool is_certain = allocation_of(mesh, older.object) == Allocation::None &&
+                          allocation_of(mesh, younger.object) == Allocation::None;
+  out.add({FindingKind::TcpPortOfTwoHosts,
+           is_certain && !is_harmless ? Weight::Warning : Weight::Note,
+           mesh.place_of(younger.stored),
+           list_element("spec.ports", static_cast<std::size_t>(at - ports.begin())),
+           "TCP port " + std::to_string(number) + " of " + in_quotes(younger.object.hosts.front()) +
+               " and of " + in_quotes(older.object.hosts.front()) +
+               " has no address of its own: proxies take all connections to it for those of the "
+               "latter, which is older; specify addresses",
+           mesh.place_of(older.stored)});
+}
+
 // The order in which the objects of an address are compared: Services first, then the older.
 bool comes_before(const Resource& a, const Resource& b) {
   const bool is_service = std::holds_alternative<KubeService>(a);
@@ -132,6 +176,32 @@ void AddressBook::judge(const MeshObjects& mesh, MeshFindings& out) {
                 {*objects[i].first, objects[i].second}, out);
     }
     use = next;
+  }
+}
+
+void TcpPorts::add(const MeshObjects& mesh, Judged<ServiceEntry> judged) {
+  const ServiceEntry& entry = judged.object;
+  if (!entry.addresses.empty() || allocation_of(mesh, entry) == Allocation::Known) return;
+  for (const ServicePort& port : entry.ports)
+    if (is_plain(port)) entries_[port.number].push_back(&judged.stored);
+}
+
+void TcpPorts::judge(const MeshObjects& mesh, MeshFindings& out) const {
+  for (const auto& [number, stored] : entries_) {
+    if (stored.size() < 2 || out.is_full(FindingKind::TcpPortOfTwoHosts)) continue;
+    std::vector<std::pair<const StoredResource*, ServiceEntry>> entries;
+    for (std::size_t i = 0; i < std::min(stored.size(), kMaxOfAddress); ++i)
+      entries.emplace_back(stored[i], std::get<ServiceEntry>(stored[i]->decode()));
+    std::ranges::sort(entries, is_older, [](const auto& e) -> auto& { return e.second.meta; });
+    for (auto younger = entries.begin(); younger != entries.end(); ++younger) {
+      const auto older = std::find_if(entries.begin(), younger, [&](const auto& other) {
+        return !have_common_host(other.second, younger->second) &&
+               have_common_client(other.second, younger->second, mesh.settings());
+      });
+      if (older != younger)
+        compare_ports(mesh, number, {*older->first, older->second},
+                      {*younger->first, younger->second}, out);
+    }
   }
 }
 

@@ -72,7 +72,40 @@ void judge_target(const MeshObjects& mesh, const StoredResource& stored, std::st
            message + "; correct the name, or create the Service"});
 }
 
+// The alias is for clients of its own namespace.  Names outside of the cluster domain that are
+// hidden are the upstream servers' to know.
+void judge_visibility(const MeshObjects& mesh, Judged<KubeService> alias, MeshFindings& out) {
+  const std::string& target = alias.object.external_name;
+  const std::string& own = alias.object.meta.ns;
+  if (!is_below(target, mesh.settings().cluster_domain)) return;
+  const HostEntry* const host = mesh.find_exact(target);
+  if (host == nullptr) return;
+  const ServiceRecord* hidden = nullptr;
+  for (const ServiceRecord* record : host->records()) {
+    if (record->placeholder) continue;
+    if (MeshObjects::is_visible_in(*record, own)) return;
+    if (hidden == nullptr) hidden = record;
+  }
+  if (!hidden->source) return;
+  out.add({FindingKind::AliasToHiddenHost, mesh.has_clients(own) ? Weight::Warning : Weight::Note,
+           mesh.place_of(alias.stored), "spec.externalName",
+           "exportTo hides " + in_quotes(target) + " from clients of namespace " + own +
+               ", to whom the alias leads nowhere; add " + in_quotes(own) + " to it",
+           mesh.place_of(*hidden->source)});
+}
+
 }  // namespace
+
+void judge_headless(const MeshObjects& mesh, Judged<KubeService> judged, MeshFindings& out) {
+  const KubeService& service = judged.object;
+  if (!service.headless || service.type == ServiceType::ExternalName || !service.ports.empty() ||
+      !mesh.has_proxies())
+    return;
+  out.add({FindingKind::HeadlessWithoutPorts, Weight::Note, mesh.place_of(judged.stored),
+           "spec.ports",
+           "a headless Service without ports has answers here, but proxies of the mesh do not know "
+           "it: its connections pass by their rules; specify its ports"});
+}
 
 void judge_alias(const MeshObjects& mesh, Judged<KubeService> judged, MeshFindings& out) {
   const KubeService& service = judged.object;
@@ -81,6 +114,7 @@ void judge_alias(const MeshObjects& mesh, Judged<KubeService> judged, MeshFindin
                            mesh.settings().cluster_domain;
   const std::string& target = service.external_name;
   judge_target(mesh, judged.stored, service.meta.cluster, target, "spec.externalName", out);
+  judge_visibility(mesh, judged, out);
   if (target == host) {
     out.add({FindingKind::AliasInACircle, Weight::Error, mesh.place_of(judged.stored),
              "spec.externalName",

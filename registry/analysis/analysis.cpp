@@ -20,12 +20,18 @@ constexpr std::array<KindRow, kFindingKinds> kKindRows = {{
     {FindingKind::AddressesWithoutAnswer, "addresses-without-answer",
      "The addresses of an entry are prefixes, which DNS cannot answer."},
     {FindingKind::AliasInACircle, "alias-in-a-circle", "Aliases lead to each other."},
+    {FindingKind::AliasToHiddenHost, "alias-to-hidden-host",
+     "An alias leads to a host that exportTo hides from its namespace."},
     {FindingKind::AliasToNowhere, "alias-to-nowhere",
      "An alias or endpoint names a Service that does not exist."},
+    {FindingKind::AliasWithoutPorts, "alias-without-ports",
+     "A VirtualService routes to an alias without ports."},
     {FindingKind::DynamicDnsWithoutVip, "dynamic-dns-without-vip",
      "An entry with resolution DYNAMIC_DNS has no virtual address."},
     {FindingKind::ExportToUnknownNamespace, "export-to-unknown-namespace",
      "exportTo names a namespace that does not exist."},
+    {FindingKind::HeadlessWithoutPorts, "headless-without-ports",
+     "A headless Service has no ports."},
     {FindingKind::HiddenFromOwnNamespace, "hidden-from-own-namespace",
      "An object is not visible in its own namespace."},
     {FindingKind::HostBitsSet, "host-bits-set", "A prefix has bits behind its length."},
@@ -41,6 +47,8 @@ constexpr std::array<KindRow, kFindingKinds> kKindRows = {{
      "A VirtualService routes to a host that exportTo hides."},
     {FindingKind::RouteToUnknownHost, "route-to-unknown-host",
      "A VirtualService routes to a host that no service has."},
+    {FindingKind::SelectorOfExternalEntry, "selector-of-external-entry",
+     "An entry selects workloads of the mesh and counts as outside of it."},
     {FindingKind::SelectorSelectsNobody, "selector-selects-nobody",
      "A selector selects no workload."},
     {FindingKind::ServiceNameSquatted, "service-name-squatted",
@@ -59,6 +67,8 @@ constexpr std::array<KindRow, kFindingKinds> kKindRows = {{
      "An entry with resolution STATIC has no endpoints."},
     {FindingKind::SubjectAltNamesMismatch, "subject-alt-names-mismatch",
      "No subjectAltName of an entry matches its hosts or endpoints."},
+    {FindingKind::TcpPortOfTwoHosts, "tcp-port-of-two-hosts",
+     "Two hosts without addresses have one TCP port."},
     {FindingKind::TooMuchWork, "too-much-work",
      "Queries for a host may need more work than one query may cause."},
     {FindingKind::VipOfTwoHosts, "vip-of-two-hosts", "Two hosts have one virtual address."},
@@ -111,6 +121,7 @@ class Run {
       selectors_.judge(mesh_, findings_);
       sidecars_.judge(mesh_, findings_);
       addresses_.judge(mesh_, findings_);
+      tcp_ports_.judge(mesh_, findings_);
       networks_.judge(mesh_, findings_);
       if (!single_labels_.empty()) single_labels_.judge(mesh_, findings_);
     }
@@ -147,12 +158,14 @@ class Run {
     judge_endpoint_names(mesh_, entry, findings_);
     judge_short_names(mesh_, entry, findings_);
     addresses_.add(entry);
+    tcp_ports_.add(mesh_, entry);
     single_labels_.add(entry);
     selectors_.add(entry);
   }
 
   void judge(Judged<KubeService> service) {
     judge_alias(mesh_, service, findings_);
+    judge_headless(mesh_, service, findings_);
     judge_exports(mesh_, service.stored, service.object.export_to,
                   "annotation networking.istio.io/exportTo", findings_);
     addresses_.add(service);
@@ -184,6 +197,7 @@ class Run {
   MeshFindings findings_;
   NamespaceSidecars sidecars_;
   AddressBook addresses_;
+  TcpPorts tcp_ports_;
   NetworkEndpoints networks_;
   SingleLabelHosts single_labels_;
   Selectors selectors_;

@@ -23,9 +23,12 @@ namespace meshdns::registry {
 enum class FindingKind : std::uint8_t {
   AddressesWithoutAnswer,
   AliasInACircle,
+  AliasToHiddenHost,
   AliasToNowhere,
+  AliasWithoutPorts,
   DynamicDnsWithoutVip,
   ExportToUnknownNamespace,
+  HeadlessWithoutPorts,
   HiddenFromOwnNamespace,
   HostBitsSet,
   HostClaimedTwice,
@@ -35,6 +38,7 @@ enum class FindingKind : std::uint8_t {
   PortWithoutUse,
   RouteToHiddenHost,
   RouteToUnknownHost,
+  SelectorOfExternalEntry,
   SelectorSelectsNobody,
   ServiceNameSquatted,
   SidecarHostHidden,
@@ -44,10 +48,11 @@ enum class FindingKind : std::uint8_t {
   SingleLabelHost,
   StaticWithoutEndpoints,
   SubjectAltNamesMismatch,
+  TcpPortOfTwoHosts,
   TooMuchWork,
   VipOfTwoHosts,
 };
-inline constexpr std::size_t kFindingKinds = 25;
+inline constexpr std::size_t kFindingKinds = 30;
 
 // Never changes for a kind: "host-claimed-twice".
 std::string_view id_of(FindingKind kind);

@@ -143,6 +143,15 @@ void judge_dynamic_dns(const MeshObjects& mesh, Judged<ServiceEntry> judged, Mes
   }
 }
 
+void judge_location(const MeshObjects& mesh, Judged<ServiceEntry> judged, MeshFindings& out) {
+  const ServiceEntry& entry = judged.object;
+  if (!entry.workload_selector || entry.location != Location::MeshExternal) return;
+  out.add({FindingKind::SelectorOfExternalEntry, Weight::Note, mesh.place_of(judged.stored),
+           "spec.location",
+           "MESH_EXTERNAL (the default) with a workloadSelector: proxies use no mutual TLS of the "
+           "mesh for the selected workloads; use MESH_INTERNAL if they are part of the mesh"});
+}
+
 }  // namespace
 
 void judge_entry(const MeshObjects& mesh, Judged<ServiceEntry> entry, MeshFindings& out) {
@@ -150,6 +159,7 @@ void judge_entry(const MeshObjects& mesh, Judged<ServiceEntry> entry, MeshFindin
   judge_addresses(mesh, entry, out);
   judge_alt_names(mesh, entry, out);
   judge_dynamic_dns(mesh, entry, out);
+  judge_location(mesh, entry, out);
 }
 
 void judge_export_names(const MeshObjects& mesh, const StoredResource& stored,

@@ -49,6 +49,10 @@ class MeshObjects {
     return has(Kind::Pod, ns) || has(Kind::WorkloadEntry, ns) || has_real_service(ns) ||
            has(Kind::Sidecar, ns);
   }
+  // Returns whether there are objects of Istio, for whose proxies some rules are.
+  bool has_proxies() const {
+    return has(Kind::ServiceEntry) || has(Kind::Sidecar) || has(Kind::VirtualService);
+  }
 
   // The Service of that name, also one that has no address yet; null if there is none.
   const StoredResource* find_service(std::string_view ns, std::string_view name,

@@ -157,6 +157,7 @@ class RouteJudge {
     if (service.record == nullptr) return;
     const std::string target(service.record->alias());
     const std::string alias = in_quotes(host) + " is an alias of " + in_quotes(target);
+    judge_ports_of(host, *service.record);
     const NamedService next = find_service_of(mesh_, target, clients_);
     if (next.state != State::Seen) return add_missing(next, target, alias + ": ");
     if (next.record != nullptr)
@@ -165,6 +166,19 @@ class RouteJudge {
               ", an alias, too, so the route fails: proxies follow one alone; name the real "
               "target",
           next.record);
+  }
+
+  // The ports of an alias count only where it is a service of its own.
+  void judge_ports_of(const std::string& host, const ServiceRecord& alias) {
+    if (!alias.source || alias.source->kind() != Kind::Service ||
+        (alias.ports && !alias.ports->ports.empty()))
+      return;
+    out_.add({FindingKind::AliasWithoutPorts, Weight::Note, mesh_.place_of(*alias.source),
+              "spec.ports",
+              "a VirtualService routes to " + in_quotes(host) +
+                  ", which has no ports: that fails before Istio 1.21, and with "
+                  "ENABLE_EXTERNAL_NAME_ALIAS=false; specify the ports, or route to the target",
+              mesh_.place_of(judged_.stored)});
   }
 
   void add_missing(const NamedService& service, const std::string& host, const std::string& link) {

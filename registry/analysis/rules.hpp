@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <span>
 #include <string>
@@ -25,7 +26,7 @@ struct Judged {
 };
 
 // One object and its own answers: STATIC without endpoints, CIDRs, host bits, subjectAltNames,
-// DYNAMIC_DNS, exportTo, endpoint names.
+// DYNAMIC_DNS, the location of selected workloads, exportTo, endpoint names.
 void judge_entry(const MeshObjects& mesh, Judged<ServiceEntry> entry, MeshFindings& out);
 void judge_exports(const MeshObjects& mesh, const StoredResource& stored, const ExportTo& declared,
                    std::string_view field, MeshFindings& out);
@@ -36,6 +37,9 @@ void judge_export_names(const MeshObjects& mesh, const StoredResource& stored,
 // ExternalName Services, and endpoints that are names of the mesh.
 void judge_alias(const MeshObjects& mesh, Judged<KubeService> service, MeshFindings& out);
 void judge_endpoint_names(const MeshObjects& mesh, Judged<ServiceEntry> entry, MeshFindings& out);
+
+// A headless Service without ports.
+void judge_headless(const MeshObjects& mesh, Judged<KubeService> service, MeshFindings& out);
 
 // A host with the services of all namespaces.
 void judge_host(const MeshObjects& mesh, const HostEntry& host, MeshFindings& out);
@@ -75,6 +79,16 @@ class AddressBook {
     const StoredResource* stored;
   };
   std::vector<Use> uses_;
+};
+
+// The TCP ports of entries without addresses, which take the connections to every address.
+class TcpPorts {
+ public:
+  void add(const MeshObjects& mesh, Judged<ServiceEntry> entry);
+  void judge(const MeshObjects& mesh, MeshFindings& out) const;
+
+ private:
+  std::map<std::uint16_t, std::vector<const StoredResource*>> entries_;  // each once
 };
 
 // The networks of endpoints, and the Services that are their gateways; with `mesh.networks:

@@ -384,7 +384,7 @@ class RandomMesh:
     def _entry(self, name, ns):
         host = self.dice.choice(["", "*.", "a.b."]) + f"{name}.example.{self.dice.choice(['org', 'com'])}"
         self.hosts.append(host)
-        spec = {"hosts": [host], "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}], "location": "MESH_EXTERNAL",
+        spec = {"hosts": [host], "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}], "location": "MESH_INTERNAL",
                 "exportTo": [self.dice.choice(["*", "*", "."])]}
         is_private = spec["exportTo"] == ["."]
         kind = self.dice.choice(["declared", "allocated", "endpoints", "selected", "none"])
