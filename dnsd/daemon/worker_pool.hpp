@@ -93,7 +93,7 @@ class WorkerPool {
   void feed_kernel(const std::shared_ptr<const KernelFeed>& feed);
   // Counts what clients ask for, for take_asked(), or no more (Off).
   void count_asked(DependencyRecord record);
-  // What was counted since the last call, but for the last seconds.  Call every second.
+  // Returns what was counted since the last call, but for the last seconds.  Call every second.
   std::vector<std::unique_ptr<AskedHosts>> take_asked();
   // Counts what others answer with the workers' answers.  REQUIRES: `others` outlive all calls.
   void count_also(const WorkerStatus& others, TopQueries& top) {

@@ -112,7 +112,7 @@ std::string_view without_minute(std::string_view job) {
 
 // The API server gives a Deployment's Pods to a ReplicaSet, and a CronJob's to a Job; the names of
 // both lead to it.
-std::string_view owner_of(const Object& object) {
+std::string_view read_owner(const Object& object) {
   const Node* const metadata = object.root->find("metadata");
   const Node* const owners = metadata == nullptr ? nullptr : metadata->find("ownerReferences");
   if (owners == nullptr || !owners->is_sequence()) return {};
@@ -164,8 +164,11 @@ Resource read_pod(Object& object) {
     if (is_over || word == "Unknown") pod.running = false;
   }
   pod.leaving = !pod.running && !is_over;
-  pod.owner = owner_of(object);
+  // Nobody asks for the owner of a Pod whose labels have its name.
+  const std::string_view owner =
+      canonical_name(object.meta.labels).empty() ? read_owner(object) : std::string_view();
   pod.meta = std::move(object.meta);
+  if (!owner.empty()) set_owner(pod, owner);
   if (const auto network = network_label(pod.meta.labels); !network.empty())
     pod.meta.network = network;
   return pod;

@@ -40,6 +40,7 @@ namespace {
 
 constexpr std::string_view kOnlyFamily = ":ip_families";
 constexpr std::string_view kOutboundPolicy = ":outbound_traffic_policy";
+constexpr std::string_view kOwner = ":owner";
 
 // Fields that are kept as labels of the object.
 std::string_view text_field(const ObjectMeta& meta, std::string_view name) {
@@ -66,6 +67,10 @@ std::string_view only_family_of(const KubeService& service) {
 void set_only_family(KubeService& service, std::string_view family) {
   set_text_field(service.meta, kOnlyFamily, family);
 }
+
+std::string_view owner_of(const Pod& pod) { return text_field(pod.meta, kOwner); }
+
+void set_owner(Pod& pod, std::string_view name) { set_text_field(pod.meta, kOwner, name); }
 
 std::string_view to_string(OutboundPolicy policy) {
   return enum_text<OutboundPolicy::AllowAny>(policy, {"REGISTRY_ONLY", "ALLOW_ANY"});

@@ -240,11 +240,13 @@ struct Pod {
   std::vector<std::string> searches;
   // Its proxy is a gateway or a waypoint: no Sidecar narrows what it sees.
   bool is_gateway = false;
-  // The controller that has made it (metadata.ownerReferences): of a ReplicaSet its Deployment, of
-  // a Job its CronJob.  Empty: none.
-  std::string owner;
   friend bool operator==(const Pod&, const Pod&) = default;
 };
+
+// The controller that has made a Pod (metadata.ownerReferences): of a ReplicaSet its Deployment, of
+// a Job its CronJob; empty: none.  Kept as only_family_of() is.
+std::string_view owner_of(const Pod& pod);
+void set_owner(Pod& pod, std::string_view name);
 
 struct Namespace {
   ObjectMeta meta;

@@ -74,7 +74,7 @@ auto members_of(EndpointSlice& v) {
 }
 auto members_of(Pod& v) {
   return std::tie(v.ips, v.host_network, v.running, v.leaving, v.ready, v.node_name,
-                  v.service_account, v.dns_policy_none, v.searches, v.is_gateway, v.owner);
+                  v.service_account, v.dns_policy_none, v.searches, v.is_gateway);
 }
 auto members_of(Namespace& v) { return std::tie(v.traffic_distribution); }
 auto members_of(KubeNode&) { return std::tie(); }

@@ -246,7 +246,7 @@ ClientIdentity ClientTable::identity_of(const Resource& workload, const IpAddres
       std::string(to_string(kind_of(workload))) + " " + meta.ns + "/" + meta.name;
   identity.workload = meta.name;
   if (const auto* pod = std::get_if<Pod>(&workload)) {
-    if (!pod->owner.empty()) identity.workload = pod->owner;
+    if (const std::string_view owner = owner_of(*pod); !owner.empty()) identity.workload = owner;
     if (!pod->dns_policy_none) identity.search = search_list_of_pod(meta.ns);
     identity.search.insert(identity.search.end(), pod->searches.begin(), pod->searches.end());
     identity.narrowed_by_sidecars = !pod->is_gateway;

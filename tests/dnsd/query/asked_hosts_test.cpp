@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a handler notes of questions, against the answers that it gives.
+// Compares what a handler notes of questions with the answers that it gives.
 #include "dnsd/query/asked_hosts.hpp"
 
 #include <algorithm>

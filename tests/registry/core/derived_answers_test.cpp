@@ -659,6 +659,28 @@ TEST(ClientPlaceTest, ItsNetworkAndItsPlaceComeFromTheFirstObjectThatHasThem) {
   }
 }
 
+TEST(ClientWorkloadTest, IsTheCanonicalNameOrElseTheOwnerOrTheObject) {
+  const auto workload_of = [](const Labels& labels, std::string_view owner) {
+    TestRegistry registry;
+    ClientSettings clients;
+    clients.by_source_address = true;
+    registry.registry().set_clients(clients);
+    Pod pod;
+    pod.meta = meta_of_object("shop", "web-5d4f8-x7k2p");
+    pod.meta.labels = labels;
+    pod.ips = {*IpAddress::parse("10.1.0.1")};
+    if (!owner.empty()) set_owner(pod, owner);
+    registry.add({pod});
+    return registry.snapshot().client_at(*IpAddress::parse("10.1.0.1"))->workload;
+  };
+  EXPECT_EQ(workload_of({{"app", "shop"}, {"app.kubernetes.io/name", "web"}}, ""), "web");
+  EXPECT_EQ(workload_of({{"app", "shop"}, {"service.istio.io/canonical-name", "cart"}}, ""),
+            "cart");
+  EXPECT_EQ(workload_of({{"app", "shop"}}, "web"), "shop");
+  EXPECT_EQ(workload_of({{"app", ""}}, "web"), "web");
+  EXPECT_EQ(workload_of({}, ""), "web-5d4f8-x7k2p");
+}
+
 TEST(ClientPlaceTest, AWorkloadEntryIsInTheNetworkOfItsSpec) {
   TestRegistry registry;
   ClientSettings clients;

@@ -235,6 +235,30 @@ TEST(PodTest, IsNotRunningWhenItHasEnded) {
   EXPECT_EQ(leaving.ips.size(), 1U);
 }
 
+TEST(PodTest, HasTheNameOfItsOwnerUnlessItsLabelsHaveOne) {
+  const auto owner_with = [](std::string_view labels, std::string_view owners) {
+    return std::string(owner_of(only<Pod>(
+        read("apiVersion: v1\nkind: Pod\nmetadata: {name: a, labels: {" + std::string(labels) +
+             "}, ownerReferences: " + std::string(owners) + "}\nspec: {}\n"))));
+  };
+  constexpr std::string_view kHash = "pod-template-hash: 5d4f8";
+  const auto owned_by = [](std::string_view kind, std::string_view name) {
+    return "[{kind: Node, name: n}, {kind: " + std::string(kind) + ", name: " + std::string(name) +
+           ", controller: true}]";
+  };
+  EXPECT_EQ(owner_with(kHash, owned_by("ReplicaSet", "web-5d4f8")), "web");
+  EXPECT_EQ(owner_with(kHash, owned_by("ReplicaSet", "web-other")), "web-other");
+  EXPECT_EQ(owner_with(kHash, owned_by("ReplicaSet", "-5d4f8")), "-5d4f8");
+  EXPECT_EQ(owner_with("", owned_by("ReplicaSet", "web")), "web");
+  EXPECT_EQ(owner_with("", owned_by("Job", "backup-29391230")), "backup");
+  EXPECT_EQ(owner_with("", owned_by("Job", "backup-1")), "backup-1");
+  EXPECT_EQ(owner_with("", owned_by("StatefulSet", "db")), "db");
+  EXPECT_EQ(owner_with("", "[{kind: StatefulSet, name: db}]"), "");
+  EXPECT_EQ(owner_with("", "[]"), "");
+  EXPECT_EQ(owner_with("", "none"), "");
+  EXPECT_EQ(owner_with("app: shop", owned_by("StatefulSet", "db")), "");
+}
+
 // 40,000 addresses of one Pod took 14 s.
 TEST(PodTest, OfTooManyAddressesIsRefused) {
   const auto with_addresses = [](int count) {
