@@ -30,11 +30,12 @@ class OwnSocketTest : public testing::TestWithParam<std::tuple<const char*, int>
     socket = FileDescriptor(::socket(ip_.is_v4() ? AF_INET : AF_INET6, type() | SOCK_CLOEXEC, 0));
     ASSERT_EQ(::bind(socket.get(), reinterpret_cast<const sockaddr*>(&name), *size), 0);
   }
-  void connect() const {
+  bool connects_to(const SocketAddress& address) const {
     sockaddr_storage name{};
-    const auto size = bound_address(server_.get())->to_sockaddr(name);
-    ASSERT_EQ(::connect(client_.get(), reinterpret_cast<const sockaddr*>(&name), *size), 0);
+    const auto size = address.to_sockaddr(name);
+    return ::connect(client_.get(), reinterpret_cast<const sockaddr*>(&name), *size) == 0;
   }
+  void connect() const { ASSERT_TRUE(connects_to(*bound_address(server_.get()))); }
   Peer peer() const {
     return {ip_, bound_address(client_.get())->port, ip_, is_tcp(),
             bound_address(server_.get())->port};
@@ -60,6 +61,16 @@ TEST_P(OwnSocketTest, DoesNotTakeASocketForAnother) {
   Peer no_server = peer();
   no_server.local_port = 0;
   EXPECT_FALSE(is_own_socket(no_server));
+  Peer other_address = peer();
+  other_address.local = *IpAddress::parse(ip_.is_v4() ? "127.0.0.3" : "::2");
+  EXPECT_FALSE(is_own_socket(other_address));
+}
+
+// getaddrinfo() connects so, to learn which of its addresses the machine would use.  The kernel
+// finds such a socket whatever port at the other end is asked for.
+TEST_P(OwnSocketTest, DoesNotTakeASocketThatIsConnectedToNoPort) {
+  EXPECT_EQ(connects_to({ip_, 0, ""}), !is_tcp());
+  EXPECT_FALSE(is_own_socket(peer()));
 }
 
 // The kernel keeps what is left of a connection for a while, and a rule for NAT may give a packet
