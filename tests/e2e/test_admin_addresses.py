@@ -189,7 +189,8 @@ def test_keys_exchange_their_ports_in_one_reload(workspace):
 
         def has_moved():
             with contextlib.suppress(OSError):
-                return daemon.get_json("/readyz") == {"ready": True, "reasons": []} and \
+                # Both addresses have /readyz, whichever of the keys has them.
+                return daemon.get("/status")[0] == 200 and daemon.get_json("/readyz") == {"ready": True, "reasons": []} and \
                     run_tool("status", "--ready", "--admin", daemon.config["admin"]["metrics_listen"]).returncode == 0
             return False
         eventually(has_moved, 20)

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <uv.h>
 
 #include <chrono>
 
@@ -86,6 +87,30 @@ TEST_F(ServedAddressesTest, TriesAnAdminAddressThatIsTakenAgainAndAnswersQueries
   config_.admin.listen.clear();
   addresses_.bind();
   EXPECT_THAT(addresses_.unbound(), IsEmpty());
+}
+
+TEST_F(ServedAddressesTest, ExchangesThePortsOfTwoKeysAtOnce) {
+  uv_loop_t loop;
+  uv_loop_init(&loop);
+  AdminEndpoint admin(&loop, "admin.listen", [] { return HttpRoutes(); });
+  AdminEndpoint metrics(&loop, "admin.metrics_listen", [] { return HttpRoutes(); });
+  ServedAddresses addresses(config_, workers_, admin, metrics, log_);
+  config_.admin.listen = {address_of("127.0.0.1:0")};
+  config_.admin.metrics_listen = address_of("127.0.0.1:0");
+  ASSERT_TRUE(addresses.open());
+  addresses.open_admin();
+  ASSERT_THAT(addresses.unbound(), IsEmpty());
+  const AdminAddress first = admin.addresses().front();
+  const AdminAddress second = metrics.addresses().front();
+  config_.admin.listen = {second};
+  config_.admin.metrics_listen = first;
+  addresses.bind();
+  EXPECT_THAT(addresses.unbound(), IsEmpty());
+  EXPECT_THAT(admin.addresses(), ElementsAre(second));
+  EXPECT_THAT(metrics.addresses(), ElementsAre(first));
+  addresses.close_admin();
+  uv_run(&loop, UV_RUN_DEFAULT);
+  EXPECT_EQ(uv_loop_close(&loop), 0);
 }
 
 }  // namespace
