@@ -142,6 +142,7 @@ TEST_F(CookieForwarderTest, BelievesNoForgedReplyAfterAShortageOfItsOwn) {
       EXPECT_EQ(outcome.message->kind(), MessageKind::Failure);
       is_answered = true;
     });
+    ASSERT_TRUE(loop_.run_until([&] { return upstream.count(name) != 0; }));
     const FewDescriptors none(0);
     ASSERT_TRUE(loop_.run_until([&] { return is_answered; }));
   }
