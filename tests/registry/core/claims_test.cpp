@@ -441,8 +441,9 @@ TEST(ClaimsTest, HiddenEntriesOfManyNamespacesTakeNoReverseNameFromAnybody) {
       for (int i = 0; i < 8; ++i) {
         const std::string name = "h" + std::to_string(i);
         const std::string evil = "evil" + std::to_string(ns);
-        objects += entry_text(name, evil, name + "." + evil + ".example", "192.0.2.77",
-                              ", exportTo: " + std::string(c.exported));
+        objects +=
+            entry_text(name, evil, name + "." + evil + ".example", "192.0.2.77\", \"192.0.2.78",
+                       ", exportTo: " + std::string(c.exported));
       }
     if (c.has_sidecar)
       objects += R"(Sidecar bank/default
@@ -450,8 +451,13 @@ spec: { egress: [{ hosts: ["./*", "shop/own.shop.example"] }] }
 )";
     r.load(objects);
     r.be_in("bank");
-    EXPECT_EQ(reverse_names(r, "192.0.2.77"), "own.shop.example")
-        << c.exported << (c.has_sidecar ? ", Sidecar" : "");
+    SCOPED_TRACE(std::string(c.exported) + (c.has_sidecar ? ", Sidecar" : ""));
+    EXPECT_EQ(reverse_names(r, "192.0.2.77"), "own.shop.example");
+    View::ReverseLooks looks;
+    EXPECT_FALSE(r.view().has_reverse(*IpAddress::parse("192.0.2.78"), looks));
+    if (c.exported != R"(["nobody"])") {
+      EXPECT_FALSE(looks.are_spent());
+    }
   }
 }
 
@@ -484,6 +490,22 @@ TEST(ClaimsTest, AnAddressOfTwoEntriesHasANameForAllWhoSeeOne) {
          entry_text("db", "shop", "db.shop.svc.cluster.local", "192.0.2.77"));
   r.be_in("bank");
   EXPECT_EQ(reverse_names(r, "192.0.2.77"), "db.shop.svc.cluster.local");
+}
+
+TEST(ClaimsTest, AHostThatYieldsItsNameHasNoReverseName) {
+  TestRegistry r(settings_with(Claims::Istio));
+  r.load(entry_text("e", "evil", "db.bank", "192.0.2.77"));
+  EXPECT_EQ(reverse_names(r, "192.0.2.77"), "db.bank");
+  r.load(kBankText);
+  EXPECT_EQ(reverse_names(r, "192.0.2.77"), "");
+}
+
+TEST(ClaimsTest, ANameOfAnEndpointThatIsClaimedIsThereOnce) {
+  TestRegistry r(settings_with(Claims::Istio));
+  const std::string name = "10-4-0-1.db.shop.svc.cluster.local";
+  r.load(service_text("db", "shop", "None") + slice_text("db", "shop", "10.4.0.1") +
+         entry_text("e", "shop", name, "10.4.0.1"));
+  EXPECT_EQ(reverse_names(r, "10.4.0.1"), name);
 }
 
 // The claims of an address come and go; one more object of a host changes how it uses the address.

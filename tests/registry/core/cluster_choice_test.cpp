@@ -268,6 +268,51 @@ TEST(ClusterChoiceTest, AnswersOfRandomWorldsFollowTheRules) {
   EXPECT_EQ(questions, 300L * kClusterRounds);
 }
 
+TEST(ClusterChoiceTest, ANameOfTwoClustersLeadsBackFromTheClientsOwn) {
+  Registry registry{MeshSettings{}};
+  commit_services(registry, {{.cluster = "a", .headless = true, .members = {{"db-0", "10.1.0.1"}}},
+                             {.cluster = "b",
+                              .headless = true,
+                              .members = {{"db-0", "10.2.0.1"}, {"db-1", "10.2.0.2"}}}});
+  ClientIdentity identity;
+  identity.ns = "shop";
+  identity.cluster = "a";
+  const auto snapshot = registry.current();
+  const Ref<const Client> client = registry.client_of(identity);
+  const View view(*snapshot, *client);
+  const auto names_of = [&](const char* address) {
+    std::vector<std::string> names;
+    for (const auto& name : view.reverse(*IpAddress::parse(address))) names.push_back(name.name);
+    return names;
+  };
+  const std::string host(kClusteredHost);
+  EXPECT_EQ(names_of("10.1.0.1"), std::vector{"db-0." + host});
+  EXPECT_EQ(names_of("10.2.0.1"), std::vector<std::string>{});
+  EXPECT_EQ(names_of("10.2.0.2"), std::vector{"db-1." + host});
+}
+
+// Clusters may give the same addresses.
+TEST(ClusterChoiceTest, AServiceThatIsDeniedInTheClientsClusterHasNoReverseName) {
+  MeshSettings settings;
+  settings.clusters = ClusterChoice::LocalOnly;
+  settings.ignore_empty_service = true;
+  Registry registry(settings);
+  commit_services(registry,
+                  {{.cluster = "a", .cluster_ip = "10.96.0.1"},
+                   {.cluster = "b", .cluster_ip = "10.96.0.1", .members = {{"db-0", "10.2.0.1"}}}});
+  const auto snapshot = registry.current();
+  ClientIdentity identity;
+  identity.ns = "shop";
+  for (const std::string cluster : {"a", "b"}) {
+    identity.cluster = cluster;
+    const Ref<const Client> client = registry.client_of(identity);
+    const View view(*snapshot, *client);
+    EXPECT_EQ(view.lookup(kClusteredHost).service->answer,
+              cluster == "a" ? AnswerKind::NoReadyEndpoints : AnswerKind::Vips);
+    EXPECT_EQ(view.reverse(*IpAddress::parse("10.96.0.1")).size(), cluster == "a" ? 0U : 1U);
+  }
+}
+
 // Nearly all meshes have one cluster, or Services that differ in their cluster IPs only: their
 // records have no parts, whatever the client's cluster.
 TEST(ClusterChoiceTest, KeepsNoPartsWithoutNeed) {

@@ -219,6 +219,22 @@ TEST(DerivedAnswersTest, AHostThatWasAnsweredStaysSoWhileAnotherNameIsLookedUp) 
   EXPECT_EQ(registry.ask("api.example.org").find("endpoints"), std::string::npos);
 }
 
+// For one namespace, the host has an address, and for another one looked up names.
+TEST(DerivedAnswersTest, APartThatWasAnsweredStaysSoWhileAnotherNameIsLookedUp) {
+  TestRegistry registry;
+  registry.be_in("web");
+  ServiceEntry own = static_entry("x", "own", "api.example.org", {"10.0.0.1"});
+  own.export_to = ExportTo{"."};
+  ServiceEntry names = dns_entry({"a.example.net"});
+  names.export_to = ExportTo{"web"};
+  registry.add({own, names});
+  registry.resolve("a.example.net", {"10.7.0.1"});
+  EXPECT_EQ(registry.ask("api.example.org"), "exact endpoints 10.7.0.1");
+  names.endpoints.emplace_back().address = "b.example.net";
+  registry.add({names});
+  EXPECT_EQ(registry.ask("api.example.org"), "exact endpoints 10.7.0.1");
+}
+
 // --- names of the cluster set -------------------------------------------------------------------
 
 // Against the rules of KEP-1645, on random Services and exports of three clusters.
@@ -313,6 +329,93 @@ TEST(FollowingTest, SettingsThatNeedNoNamesEndTheirLookups) {
             (std::vector<NameUse>{{"a.example.net", "x"}}));
   EXPECT_EQ(registry.registry().set_settings({}).names.added,
             (std::vector<NameUse>{{"a.example.net", "x"}}));
+}
+
+TEST(FollowingTest, NamesOfTheClusterSetFollowTheSlicesOfTheService) {
+  TestRegistry registry;
+  KubeService service = cluster_ip_service("shop", "db", "10.96.0.1");
+  service.cluster_ips.clear();
+  service.headless = true;
+  ServiceExport exported;
+  exported.meta = service.meta;
+  registry.add({service, exported});
+  EndpointSlice slice;
+  slice.meta = meta_of_object("shop", "db-1");
+  slice.service = "db";
+  auto& subset = slice.subsets.emplace_back();
+  subset.ports = service.ports;
+  subset.endpoints.emplace_back().addresses = {*IpAddress::parse("10.1.0.1")};
+  registry.add({slice});
+  EXPECT_EQ(registry.ask("db.shop.svc.clusterset.local"), "exact endpoints 10.1.0.1");
+  registry.remove(key_of(slice));
+  EXPECT_EQ(registry.ask("db.shop.svc.clusterset.local").find("10.1.0.1"), std::string::npos);
+}
+
+TEST(FollowingTest, ClaimsFollowTheOwnersOfTheirNames) {
+  NameTableEntry name;
+  name.meta = meta_of_object("evil", "db.bank");
+  name.ips = {*IpAddress::parse("10.6.6.6")};
+  for (const Resource& claim :
+       {Resource(static_entry("evil", "e", "db.bank", {"10.6.6.6"})), Resource(name)}) {
+    TestRegistry registry(strict());
+    registry.add({claim});
+    EXPECT_EQ(registry.ask("db.bank"), "exact vips 10.6.6.6");
+    EXPECT_EQ(registry.add({namespace_named("bank")}).refused.size(), 1U);
+    EXPECT_EQ(registry.ask("db.bank"), "none");
+    registry.remove({Kind::Namespace, "", "", "bank"});
+    EXPECT_EQ(registry.ask("db.bank"), "exact vips 10.6.6.6");
+  }
+}
+
+TEST(FollowingTest, ASelectorThatIsGoneMarksNoHost) {
+  TestRegistry registry;
+  ServiceEntry entry = static_entry("shop", "e", "api.example.org", {"10.0.0.1"});
+  WorkloadEntry workload;
+  workload.meta = meta_of_object("shop", "vm");
+  workload.meta.labels = {{"app", "db"}};
+  workload.spec.address = "10.3.0.1";
+  entry.workload_selector = Labels{{"app", "db"}};
+  registry.add({entry});
+  EXPECT_EQ(registry.add({workload}).changed_hosts, 1U);
+  entry.workload_selector.reset();
+  registry.add({entry});
+  EXPECT_EQ(registry.remove(key_of(workload)).changed_hosts, 0U);
+}
+
+TEST(FollowingTest, VisibilityFollowsTheLabelsOfTheNamespace) {
+  MeshSettings settings;
+  settings.service_entry_visibility.policies = {
+      {Visibility::Namespace, {LabelSelector{{{"tier", "low"}}, {}}}}};
+  TestRegistry registry(settings);
+  registry.be_in("web");
+  registry.add({static_entry("shop", "e", "api.example.org", {"10.0.0.1"})});
+  EXPECT_EQ(registry.ask("api.example.org"), "exact vips 10.0.0.1");
+  Namespace shop = namespace_named("shop");
+  shop.meta.labels = {{"tier", "low"}};
+  registry.add({shop});
+  EXPECT_EQ(registry.ask("api.example.org"), "none");
+  shop.meta.labels.clear();
+  registry.add({shop});
+  EXPECT_EQ(registry.ask("api.example.org"), "exact vips 10.0.0.1");
+}
+
+TEST(FollowingTest, NearEndpointsFollowTheTrafficDistributionOfTheNamespace) {
+  MeshSettings settings;
+  settings.locality = LocalityChoice::First;
+  TestRegistry registry(settings);
+  ServiceEntry entry = static_entry("shop", "e", "api.example.org", {});
+  entry.endpoints.emplace_back().address = "10.1.0.1";
+  registry.add({entry});
+  const auto distribution = [&] {
+    return registry.view().lookup("api.example.org").service->endpoints()->near.distribution;
+  };
+  EXPECT_EQ(distribution(), TrafficDistribution::Unset);
+  Namespace shop = namespace_named("shop");
+  shop.traffic_distribution = TrafficDistribution::SameZone;
+  registry.add({shop});
+  EXPECT_EQ(distribution(), TrafficDistribution::SameZone);
+  registry.remove(key_of(shop));
+  EXPECT_EQ(distribution(), TrafficDistribution::Unset);
 }
 
 TEST(FollowingTest, EndpointNamesOfPodsFollowThePods) {
@@ -679,6 +782,32 @@ TEST(ClientWorkloadTest, IsTheCanonicalNameOrElseTheOwnerOrTheObject) {
   EXPECT_EQ(workload_of({{"app", "shop"}}, "web"), "shop");
   EXPECT_EQ(workload_of({{"app", ""}}, "web"), "web");
   EXPECT_EQ(workload_of({}, ""), "web-5d4f8-x7k2p");
+}
+
+// A file may have the nodes, and has no cluster.
+TEST(ClientPlaceTest, APodFollowsANodeThatIsOfNoCluster) {
+  MeshSettings settings;
+  settings.locality = LocalityChoice::First;
+  TestRegistry registry(settings);
+  ClientSettings clients;
+  clients.by_source_address = true;
+  registry.registry().set_clients(clients);
+  Pod pod;
+  pod.meta = meta_of_object("shop", "p");
+  pod.meta.cluster = "west";
+  pod.node_name = "node-2";
+  pod.ips = {*IpAddress::parse("10.1.0.1")};
+  registry.add({pod});
+  for (const std::string zone : {"z1", "z2"}) {
+    KubeNode node;
+    node.meta = meta_of_object("", "node-2");
+    node.meta.labels = {{"topology.kubernetes.io/region", "r"},
+                        {"topology.kubernetes.io/zone", zone}};
+    registry.add({node});
+    const Client* const client = registry.snapshot().client_at(*IpAddress::parse("10.1.0.1"));
+    ASSERT_NE(client, nullptr);
+    EXPECT_EQ(client->identity.locality.zone, zone);
+  }
 }
 
 TEST(ClientPlaceTest, AWorkloadEntryIsInTheNetworkOfItsSpec) {

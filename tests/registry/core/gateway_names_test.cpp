@@ -89,6 +89,22 @@ TEST(GatewayNamesTest, AClientGetsTheAddressInItsOwnCluster) {
   }
 }
 
+TEST(GatewayNamesTest, AServiceWithoutTheLabelIsNoMoreInFrontOfTheGateway) {
+  TestRegistry registry(all_gateway_names());
+  Gateway gateway;
+  gateway.meta = named("shop", "web");
+  gateway.listeners.emplace_back().hostname = "api.example.org";
+  KubeService service;
+  service.meta = named("shop", "front");
+  service.meta.labels = {{"gateway.networking.k8s.io/gateway-name", "web"}};
+  service.cluster_ips = {*IpAddress::parse("10.96.0.9")};
+  registry.add({gateway, service});
+  EXPECT_EQ(registry.ask("api.example.org"), "exact vips 10.96.0.9");
+  service.meta.labels.clear();
+  registry.add({service});
+  EXPECT_EQ(registry.ask("api.example.org"), "none");
+}
+
 TEST(GatewayNamesTest, RefusesNamesOfTheClusterAndSaysSoOnce) {
   TestRegistry registry(all_gateway_names());
   Ingress ingress;

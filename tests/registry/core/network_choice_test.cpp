@@ -459,6 +459,33 @@ TEST(NetworkChoiceTest, WithStrictClaimsOnlyGatewaysOfTheRootNamespaceCountByThe
   }
 }
 
+TEST(NetworkChoiceTest, AnEndpointThatIsNotReachedHasNoReverseName) {
+  TestRegistry registry;
+  name_networks(registry.registry());
+  std::vector<Resource> resources = resources_of({});
+  for (const std::string network : {"n1", "n2"}) {
+    EndpointSlice slice;
+    slice.meta = meta_in("shop", "db-" + network, "a");
+    slice.meta.network = network;
+    slice.service = "db";
+    auto& subset = slice.subsets.emplace_back();
+    subset.ports.push_back({80, 0, "http", "TCP"});
+    Endpoint& endpoint = subset.endpoints.emplace_back();
+    endpoint.addresses = {*IpAddress::parse(network == "n1" ? "10.1.0.1" : "10.2.0.1")};
+    endpoint.hostname = "in-" + network;
+    resources.emplace_back(slice);
+  }
+  registry.add(resources);
+  ClientIdentity client;
+  client.network = "n1";
+  registry.be(client);
+  const View view = registry.view();
+  const auto reached = view.reverse(*IpAddress::parse("10.1.0.1"));
+  ASSERT_EQ(reached.size(), 1U);
+  EXPECT_EQ(reached[0].name, "in-n1.db.shop.svc.cluster.local");
+  EXPECT_TRUE(view.reverse(*IpAddress::parse("10.2.0.1")).empty());
+}
+
 TEST(NetworkChoiceTest, OfPrefixesTheWidestCounts) {
   const auto of_prefix = [](std::string name, const char* prefix) {
     MeshNetwork network;

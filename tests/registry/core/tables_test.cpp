@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -39,8 +40,8 @@ Pod pod(std::string name, std::string ns, std::string_view address) {
   return pod;
 }
 
-StoredRef stored(const Resource& resource, OriginId origin = 0) {
-  return StoredResource::encode(resource, origin, 1);
+StoredRef stored(const Resource& resource, OriginId origin = 0, std::uint32_t line = 1) {
+  return StoredResource::encode(resource, origin, line);
 }
 
 // A record that answers with one virtual address; "" = none.
@@ -110,6 +111,13 @@ TEST_F(OriginTableTest, AnEqualObjectIsNoChange) {
   EXPECT_EQ(table_.upsert(stored(service_entry("api"), a), noting()), 0U);
   EXPECT_EQ(table_.remove(key_of(service_entry("web")), a, noting()), 0U);
   EXPECT_EQ(take_heard(), Texts{"- -> a.yaml"});
+}
+
+TEST_F(OriginTableTest, AnEqualObjectAtAnotherLineIsSaidToBeThere) {
+  const OriginId a = id_of("a.yaml");
+  table_.upsert(stored(service_entry("api"), a, 1), noting());
+  EXPECT_EQ(table_.upsert(stored(service_entry("api"), a, 7), noting()), 0U);
+  EXPECT_EQ(table_.used(key_of(service_entry("api")))->line(), 7U);
 }
 
 TEST_F(OriginTableTest, RetainRemovesUnlistedObjects) {
@@ -687,6 +695,38 @@ TEST_F(ClientTableTest, FollowsThePodsOfAnAddress) {
 }
 
 // The object of an origin may give way to that of another and come back in one commit.
+TEST_F(ClientTableTest, AnAddressIsHeldByPodsThatRunOrLeaveAndHaveANetworkOfTheirOwn) {
+  struct Case {
+    std::string_view what;
+    std::function<void(Pod&)> change;
+    bool has_pod;
+    bool is_held;
+  };
+  const Case cases[] = {
+      {"runs", [](Pod&) {}, true, true},
+      {"leaves",
+       [](Pod& pod) {
+         pod.running = false;
+         pod.leaving = true;
+       },
+       true, true},
+      {"has finished", [](Pod& pod) { pod.running = false; }, false, false},
+      {"is of the host's network", [](Pod& pod) { pod.host_network = true; }, true, false}};
+  for (const Case& c : cases) {
+    Pod changed = pod("a", "shop", "10.0.0.1");
+    c.change(changed);
+    const StoredRef object = add(changed);
+    table_.update();
+    Snapshot snapshot;
+    table_.publish_to(snapshot);
+    const PodEntry* const entry = snapshot.find_pod(changed.ips.front());
+    ASSERT_NE(entry, nullptr) << c.what;
+    EXPECT_EQ(entry->has_pod, c.has_pod) << c.what;
+    EXPECT_EQ(!entry->holders.empty(), c.is_held) << c.what;
+    remove(object, changed);
+  }
+}
+
 TEST_F(ClientTableTest, TheLastChangeOfAnObjectCounts) {
   const Pod first = pod("a", "shop", "10.0.0.1");
   const Pod second = pod("b", "web", "10.0.0.1");
