@@ -244,7 +244,7 @@ enum class DependencyRecord : std::uint8_t { Off, Mesh, All };
 
 // The record of which workload asks for what, and its limits.
 struct DependenciesConfig {
-  DependencyRecord record = DependencyRecord::Mesh;
+  DependencyRecord record = DependencyRecord::Off;
   std::chrono::seconds keep = std::chrono::hours(720);
   std::size_t memory_bytes = std::size_t{16} << 20;  // key `memory`
   friend bool operator==(const DependenciesConfig&, const DependenciesConfig&) = default;

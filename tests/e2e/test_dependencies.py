@@ -33,7 +33,8 @@ def start(workspace, admin=None):
     upstream = workspace.upstream(["www.example.net. 300 A 192.0.2.80", "mail.example.net. 300 A 192.0.2.81"])
     token = workspace.path / "token"
     token.write_text("0123456789abcdef0123456789abcdef\n")
-    return workspace.daemon({"client": {"by_source_address": True, "workload_entry_namespaces": ["shop", "data"]},
+    return workspace.daemon({"dependencies": {"record": "mesh"},
+                             "client": {"by_source_address": True, "workload_entry_namespaces": ["shop", "data"]},
                              "admin": {"listen": f"127.0.0.1:{free_port()}", "token_file": str(token), **(admin or {})}},
                             upstreams=[upstream])
 

@@ -43,7 +43,8 @@ def exposition(tmp_path_factory):
     sources = [{"files": {"path": str(workspace.resources)}},
                {"kubernetes": {"kubeconfig": cluster.kubeconfig(workspace.path / "kubeconfig")}},
                mesh.entry(mesh.istiod(table={}))]
-    daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}, "sources": sources},
+    daemon = workspace.daemon({"admin": {"listen": f"127.0.0.1:{free_port()}"}, "sources": sources,
+                               "dependencies": {"record": "mesh"}},
                               upstreams=[workspace.upstream(["www.example.org. 300 A 192.0.2.1"])])
     for name in ("api.example.org.", "www.example.org.", "missing.example.org.", "hidden.example.org."):
         daemon.ask(name)
