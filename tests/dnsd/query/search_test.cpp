@@ -75,6 +75,18 @@ TEST_F(SearchTest, WalkThatIsNotTriedToItsEndLeavesOurOwnNameError) {
   EXPECT_EQ(upstream_.asked.size(), 8U);
 }
 
+TEST_F(SearchTest, AnAbsoluteNameHasNoSearchAlias) {
+  walk({"shop.svc.cluster.local", "svc.cluster.local", "cluster.local"});
+  load_api();
+  publish();
+  const registry::Snapshot& snapshot = *publisher_->current();
+  const registry::View view(snapshot, *snapshot.default_client);
+  Asked asked{.name = "api.example.org.shop.svc.cluster.local"};
+  EXPECT_EQ(decide(view, asked).verdict, dnsd::Verdict::SearchAlias);
+  asked.is_absolute = true;
+  EXPECT_EQ(decide(view, asked).verdict, dnsd::Verdict::NxDomain);
+}
+
 // --- the same end with every mode ----------------------------------------------------------------
 
 // A world of few labels, so that its names lie in each other's search paths.
