@@ -15,7 +15,6 @@
 
 #include "dnsd/mesh/state_directory.hpp"
 #include "registry/base/durable_file.hpp"
-#include "resolver/wire/octets.hpp"
 
 namespace meshdns::dnsd {
 namespace {
@@ -26,14 +25,14 @@ using registry::ResolvedName;
 using registry::StoredResource;
 
 // The number goes up with every change of the layout, or of what a part means.
-constexpr std::string_view kHistoryMagic = "meshdns-history 2\n";
+constexpr std::string_view kHistoryMagic = "meshdns-history 1\n";
 constexpr std::string_view kHistoryMagicOfAnyVersion = "meshdns-history ";
 constexpr std::string_view kHistoryPrefix = "history.";
 // Parts are gathered to frames of about this size before they are compressed.
 constexpr std::size_t kFrameSize = std::size_t{256} << 10;
 // A part is as large as an object at most, whose source limits it; only a damaged file has more.
 constexpr std::size_t kMaxFrameSize = std::size_t{256} << 20;
-constexpr std::size_t kFrameHeaderSize = 8;  // size and checksum
+constexpr std::size_t kFrameHeaderSize = 8;  // size and checksum, both least octet first
 
 // The parts of a record, each behind its number.
 enum class Part : std::uint8_t {
@@ -47,6 +46,16 @@ enum class Part : std::uint8_t {
   RemovedVip,
   Event,
 };
+
+void put_number32(char* to, std::size_t value) {
+  for (unsigned i = 0; i < 4; ++i) to[i] = static_cast<char>(value >> (8 * i));
+}
+std::uint32_t number32(const char* from) {
+  std::uint32_t value = 0;
+  for (unsigned i = 0; i < 4; ++i)
+    value |= static_cast<std::uint32_t>(static_cast<unsigned char>(from[i])) << (8 * i);
+  return value;
+}
 
 std::span<std::uint8_t> octets_of(std::string& text) {
   return {reinterpret_cast<std::uint8_t*>(text.data()), text.size()};
@@ -174,9 +183,8 @@ void HistoryWriter::write_frame() {
     return;
   }
   const std::string_view compressed = std::string_view(framed).substr(kFrameHeaderSize);
-  std::uint8_t* const header = octets_of(framed).data();
-  wire::store_u32(header, static_cast<std::uint32_t>(compressed.size()));
-  wire::store_u32(header + 4, checksum(compressed, checksum_));
+  put_number32(framed.data(), compressed.size());
+  put_number32(framed.data() + 4, checksum(compressed, checksum_));
   write(framed);
 }
 
@@ -315,8 +323,7 @@ bool HistoryReader::read_frame() {
     return false;
   }
   if (*got != header.size()) return stop("its last record is cut short");
-  const std::uint8_t* const numbers = octets_of(header).data();
-  const std::size_t size = wire::load_u32(numbers);
+  const std::size_t size = number32(header.data());
   if (size > kMaxFrameSize) return stop("a record is damaged");
   std::string octets;
   while (octets.size() < size) {  // in steps, so that a false size costs no memory
@@ -326,7 +333,7 @@ bool HistoryReader::read_frame() {
     if (!got) return stop(got.error().message);
     if (*got != octets.size() - begin) return stop("its last record is cut short");
   }
-  if (wire::load_u32(numbers + 4) != checksum(octets, checksum_))
+  if (number32(header.data() + 4) != checksum(octets, checksum_))
     return stop("a record is damaged");
   checksum_ = checksum(octets, checksum(header, checksum_));
   frame_.clear();
