@@ -70,7 +70,7 @@ struct DaemonStatus {
 struct FrequentQueries {
   TopReport top;
   std::vector<FailingNames::Entry> failing;  // those that got no answer
-  // That REGISTRY_ONLY refused, or would refuse (NOERROR), since the start.
+  // Names that REGISTRY_ONLY refused, or would refuse (NOERROR), since the start.
   std::vector<FailingNames::Entry> outside;
 };
 

@@ -46,7 +46,7 @@ class DependencyList final : public TextFeed {
   std::size_t taken_ = 0;                     // workloads whose rows have been taken
   std::vector<Dependency> rows_;              // of one workload
   std::size_t written_ = 0;                   // of rows_; at the end, of workloads_
-  // Of each workload, null where none is known; empty: they have not been needed.
+  // A client of each workload, null where none is known; empty: they have not been needed.
   std::vector<Ref<const registry::Client>> clients_;
   char separator_ = '[';
   bool is_begun_ = false;

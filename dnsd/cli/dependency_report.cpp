@@ -22,7 +22,7 @@
 namespace meshdns::dnsd {
 namespace {
 
-// Of one file: the rows of some hundred nodes.
+// Limits the octets of one file: the rows of some hundred nodes.
 constexpr std::size_t kMaxExport = std::size_t{512} << 20;
 
 std::string text_in(const Value& object, const char* key) {

@@ -88,6 +88,7 @@ Result<void> WorkerPool::start(const Config& config, const UpstreamConfig& upstr
     units_.push_back(
         std::make_unique<Unit>(*std::move(worker), shared, upstream, config.cache, settings));
   }
+  asked_ = std::make_shared<AskedInbox>(units_.size());
   for (auto& unit : units_)
     if (auto started = unit->worker->start(listeners, unit->handler); !started) return started;
   return {};

@@ -151,7 +151,7 @@ class WorkerPool {
   // Seconds between two calls for the tables of the workers.
   static constexpr unsigned kAskedSeconds = 5;
 
-  const std::shared_ptr<AskedInbox> asked_ = std::make_shared<AskedInbox>();
+  std::shared_ptr<AskedInbox> asked_ = std::make_shared<AskedInbox>(0);
   unsigned seconds_to_asked_ = kAskedSeconds;
   const WorkerStatus* others_ = nullptr;  // null: none
   TopQueries* others_top_ = nullptr;

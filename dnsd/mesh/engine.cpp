@@ -267,8 +267,9 @@ void Engine::count(const std::vector<std::unique_ptr<AskedHosts>>& tables) {
   for (const auto& table : tables) {
     table->for_each([&](const AskedHost& asked) { dependencies.add(asked, now_ns, now); });
     table->for_each_dropped(
-        [&](std::string_view ns, std::string_view workload, std::uint64_t questions) {
-          dependencies.add_dropped(ns, workload, questions);
+        [&](std::string_view ns, std::string_view workload, std::uint64_t /*questions*/) {
+          // Of how many hosts they were is not known: at least one.
+          dependencies.add_dropped(ns, workload, 1);
         });
   }
 }

@@ -97,7 +97,7 @@ void AskedHosts::for_each_dropped(
 
 void AskedInbox::put(std::unique_ptr<AskedHosts>& table) {
   const std::scoped_lock lock(mutex_);
-  if (tables_.size() >= kMaxTables) return;
+  if (tables_.size() >= max_tables_) return;
   auto next = std::make_unique<AskedHosts>(table->has_names());
   tables_.push_back(std::exchange(table, std::move(next)));
 }

@@ -161,14 +161,17 @@ class AskedHosts {
 // Hands the tables of the workers to the control thread.  Any thread.
 class AskedInbox {
  public:
-  // More than the control thread empties in a second; a worker keeps its table meanwhile.
-  static constexpr std::size_t kMaxTables = 32;
+  // More than all workers fill in a second; beyond, a worker keeps its table.
+  static constexpr std::size_t kTablesPerWorker = 16;
 
-  // Puts the table in and a new one like it in its place, unless kMaxTables wait.
+  explicit AskedInbox(std::size_t workers) : max_tables_(kTablesPerWorker * workers) {}
+
+  // Puts the table in and a new one like it in its place, unless too many wait.
   void put(std::unique_ptr<AskedHosts>& table);
   std::vector<std::unique_ptr<AskedHosts>> take();
 
  private:
+  const std::size_t max_tables_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<AskedHosts>> tables_;  // guarded by mutex_
 };

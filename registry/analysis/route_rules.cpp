@@ -127,7 +127,7 @@ class RouteJudge {
         judged_(judged),
         clients_(clients_of(judged.object.export_to, judged.object.meta.ns, mesh.settings())),
         out_(out) {
-    // Those of a gateway, and of the VirtualServices that delegate to this one, may be any.
+    // Clients of a gateway, and of the VirtualServices that delegate to this one, may be any.
     if (judged.object.hosts.empty()) clients_ = {"*"};
   }
 

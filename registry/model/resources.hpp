@@ -135,8 +135,8 @@ struct EgressListener {
 enum class OutboundPolicy : std::uint8_t { RegistryOnly, AllowAny };
 std::string_view to_string(OutboundPolicy policy);  // "REGISTRY_ONLY"
 
-// That of a Sidecar or MeshConfig; nullopt: it has none.  A label that no object of Kubernetes can
-// have, and no field: see only_family_of().
+// The policy of a Sidecar or MeshConfig; nullopt: it has none.  A label that no object of
+// Kubernetes can have, and no field: see only_family_of().
 std::optional<OutboundPolicy> outbound_policy_of(const ObjectMeta& meta);
 void set_outbound_policy(ObjectMeta& meta, OutboundPolicy policy);
 

@@ -56,8 +56,10 @@ def test_reloads_change_the_mode_and_all_is_counted(workspace):
     eventually(lambda: rcode(daemon) == "REFUSED")
     reload({"mode": "answer", "namespaces": ["other"]})
     eventually(lambda: rcode(daemon) == "NOERROR")
+    reload({"mode": "answer", "rcode": "nxdomain", "namespaces": []})
+    eventually(lambda: rcode(daemon) == "NXDOMAIN")
     reload({"mode": "explain"})
-    assert rcode(daemon) == "NOERROR"
+    eventually(lambda: rcode(daemon) == "NOERROR")
 
 
 def cluster_of_mesh(workspace):

@@ -525,15 +525,16 @@ std::vector<std::string> ClusterSource::missing_namespaces() const {
   return missing;
 }
 
-// Also before the first list: a restart or a reload makes no daemon ready for a moment.
+// Also before the first list: a restart or a reload makes no daemon ready for a moment.  But while
+// the API server cannot be asked, the state of an earlier run does: that may have been refused.
 bool ClusterSource::awaits_namespace() const {
   if (needs_.namespaces_are_shared) return false;
   return std::ranges::any_of(needs_.namespaces, [this](const std::string& ns) {
     if (has_seen(ns)) return false;
     const FollowedCollection* const followed = followed_namespace(ns);
-    const bool is_refused = followed != nullptr && !followed->reflector().synced &&
-                            followed->is_settled(scheduler_.now());
-    return !is_refused;
+    if (followed != nullptr && followed->reflector().synced) return true;
+    const bool is_refused = followed != nullptr && followed->is_settled(scheduler_.now());
+    return !is_refused && (options_.known.empty() || last_error().empty());
   });
 }
 

@@ -19,7 +19,7 @@ namespace meshdns::registry::kubernetes {
 // The data that answers need beside names and their own addresses.
 struct WatchNeeds {
   std::vector<std::string> namespaces;  // only these; empty = all
-  // Those that this cluster lacks may be in other sources.
+  // Namespaces that this cluster lacks may be in other sources.
   bool namespaces_are_shared = false;
   std::string root_namespace = "istio-system";
   // NAMESPACE/NAME of the ConfigMap with Istio's MeshConfig; empty = none.

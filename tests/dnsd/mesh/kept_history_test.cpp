@@ -326,7 +326,7 @@ TEST_F(KeptHistoryTest, ChangesOfEarlierRunsAreReadFromTheNewestFilesAndADamaged
   EXPECT_EQ(changes_in(directory_, bytes()),
             std::pair(Addresses{"10.0.0.1", "10.0.1.1", "10.0.0.2", "10.0.0.3", "10.0.1.3"},
                       std::size_t{1}));
-  std::ofstream(files[0].path) << "meshdns-history 1\n";
+  std::ofstream(files[0].path) << "meshdns-history 2\n";
   EXPECT_EQ(changes_in(directory_, bytes()),
             std::pair(Addresses{"10.0.0.2", "10.0.0.3", "10.0.1.3"}, std::size_t{2}));
 }

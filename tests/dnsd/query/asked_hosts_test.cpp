@@ -55,7 +55,7 @@ class AskedHostsTest : public QueryFixture {
     return rows;
   }
 
-  std::shared_ptr<AskedInbox> inbox_ = std::make_shared<AskedInbox>();
+  std::shared_ptr<AskedInbox> inbox_ = std::make_shared<AskedInbox>(2);
   std::uint16_t types_ = 0;
 };
 
@@ -194,12 +194,12 @@ TEST_F(AskedHostsTest, CountsWhatHasNoPlaceForItsClient) {
 TEST_F(AskedHostsTest, AnInboxThatIsFullLeavesTheTableWhereItIs) {
   auto table = std::make_unique<AskedHosts>(false);
   const AskedHosts* before = nullptr;
-  for (std::size_t i = 0; i <= AskedInbox::kMaxTables; ++i) {
+  for (std::size_t i = 0; i <= 2 * AskedInbox::kTablesPerWorker; ++i) {
     before = table.get();
     inbox_->put(table);
   }
   EXPECT_EQ(table.get(), before);
-  EXPECT_EQ(inbox_->take().size(), AskedInbox::kMaxTables);
+  EXPECT_EQ(inbox_->take().size(), 2 * AskedInbox::kTablesPerWorker);
 }
 
 // Each object has an address of its own, so that an answer tells which one was chosen.

@@ -870,6 +870,26 @@ TEST_F(ChosenNamespacesTest, AreAwaitedBeforeAnythingIsRead) {
   EXPECT_FALSE(is_awaited());
 }
 
+// The run before may not have had the right to read them.
+TEST_F(ChosenNamespacesTest, AreNotAwaitedAfterAnEarlierRunWhileTheApiServerCannotBeAsked) {
+  const auto start_without_server = [&] {
+    restart();
+    source_->start();
+    EXPECT_TRUE(is_awaited());
+    for (int tries = 0; tries < 5; ++tries) {
+      while (transport_.open() > 0)
+        transport_.end(transport_.find("/")->path, fail("connection refused"));
+      pass(30'000);
+    }
+    EXPECT_NE(error(), "");
+  };
+  start_without_server();
+  EXPECT_TRUE(is_awaited());
+  options_.known = {"services@shop"};
+  start_without_server();
+  EXPECT_FALSE(is_awaited());
+}
+
 TEST_F(ChosenNamespacesTest, ThatMayNotBeReadAreNotMissing) {
   read({"shop", "web"}, true);
   EXPECT_FALSE(is_awaited());
