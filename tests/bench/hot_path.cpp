@@ -16,7 +16,6 @@
 #include <string_view>
 #include <vector>
 
-#include "dnsd/query/asked_hosts.hpp"
 #include "dnsd/query/query_handler.hpp"
 #include "registry/registry.hpp"
 #include "resolver/wire/name_text.hpp"
@@ -137,7 +136,6 @@ class HotPath {
     handler_ = std::make_unique<dnsd::QueryHandler>(
         dnsd::QueryHandlerParts{*publisher_, upstream_, replies_, clock_, nullptr, {}},
         dnsd::QuerySettings::from(dnsd::Config{}));
-    handler_->count_asked(asked_, false);
   }
 
   // Until the handler has found the rate of the queries.
@@ -153,7 +151,6 @@ class HotPath {
     CALLGRIND_ZERO_STATS;
     for (std::size_t i = 0; i < queries; i += kBatchSize) {
       fill(workload, i);
-      asked_->take();  // as the control thread does
       const auto begin = std::chrono::steady_clock::now();
       handler_->on_batch(batch_);
       spent += std::chrono::steady_clock::now() - begin;
@@ -198,7 +195,6 @@ class HotPath {
   }
   void answer(const Workload& workload, std::size_t first, bool check) {
     fill(workload, first);
-    asked_->take();
     handler_->on_batch(batch_);
     for (std::size_t i = 0; check && i < kBatchSize; ++i) {
       const auto& reply = buffers_[i];
@@ -214,7 +210,6 @@ class HotPath {
   NoReplies replies_;
   PacedClock clock_;
   std::unique_ptr<registry::Publisher> publisher_;
-  const std::shared_ptr<dnsd::AskedInbox> asked_ = std::make_shared<dnsd::AskedInbox>();
   std::unique_ptr<dnsd::QueryHandler> handler_;
   std::vector<std::vector<std::uint8_t>> queries_;
   std::array<std::vector<std::uint8_t>, kBatchSize> buffers_;
