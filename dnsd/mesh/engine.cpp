@@ -268,7 +268,7 @@ void Engine::count(const std::vector<std::unique_ptr<AskedHosts>>& tables) {
     table->for_each([&](const AskedHost& asked) { dependencies.add(asked, now_ns, now); });
     table->for_each_dropped(
         [&](std::string_view ns, std::string_view workload, std::uint64_t /*questions*/) {
-          // Of how many hosts they were is not known: at least one.
+          // The table does not know how many hosts they asked for: at least one.
           dependencies.add_dropped(ns, workload, 1);
         });
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All that is kept in state_dir over restarts: the registry, the cache, the record of
-// dependencies, and the virtual addresses.
+// Keeps the registry, the cache, the record of dependencies and the virtual addresses in state_dir
+// over restarts.
 #pragma once
 
 #include <atomic>

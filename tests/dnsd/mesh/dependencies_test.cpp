@@ -103,7 +103,7 @@ std::uint64_t dropped_of(const Dependencies& from, std::string_view workload) {
   return 0;
 }
 
-// All that was ever added.
+// The model: it forgets nothing.
 class Model {
  public:
   void add(const Dependency& row) {

@@ -238,7 +238,7 @@ class AskedWorld : public AskedHostsTest {
     }
   }
 
-  // Of several hidden objects of a host any may stand for all.
+  // A host may have several hidden objects: the handler may note any of them.
   void check() {
     Rows noted;
     for (const auto& [noted_row, questions] : rows()) {
